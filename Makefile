@@ -260,5 +260,9 @@ help:
 need = $(1) >/dev/null 2>&1 || { echo '  SKIPPED: $@ needs $(2)'; exit $(or $(STRICT),0); };
 again = $(MAKE) --no-print-directory
 
+RUST_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+RUST_LIB := $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib
+CLANG ?= clang-19
+
 # The other parts, each next to what it makes.
 include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)

@@ -19,7 +19,7 @@ static uint64_t rnd(void)
 	return rnd_state = x;
 }
 
-static void the_clock_is_what_was_said(void)
+TEST(the_clock_is_what_was_said)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5);
 
@@ -29,7 +29,7 @@ static void the_clock_is_what_was_said(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_step_back_is_held(void)
+TEST(a_step_back_is_held)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -54,7 +54,7 @@ static void a_step_back_is_held(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void timers_fire_in_the_order_of_their_ticks(void)
+TEST(timers_fire_in_the_order_of_their_ticks)
 {
 	enum { N = 3000 };
 	static struct hwheel_event e[N];
@@ -93,7 +93,7 @@ static void in_order(struct hwheel *w, const struct hwheel_event *e)
 	order.last = tick;
 }
 
-static void callbacks_run_in_the_order_of_their_ticks(void)
+TEST(callbacks_run_in_the_order_of_their_ticks)
 {
 	for (int s = 0; s < SHAPES; s++) {
 		struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
@@ -109,7 +109,7 @@ static void callbacks_run_in_the_order_of_their_ticks(void)
 }
 
 /* Batches of every size: in order, each once, none lost. */
-static void a_small_batch_is_resumed(void)
+TEST(a_small_batch_is_resumed)
 {
 	enum { N = 500 };
 	static unsigned seen[N];
@@ -150,7 +150,7 @@ static void a_small_batch_is_resumed(void)
 	}
 }
 
-static void between_batches_a_timer_can_be_cancelled_and_armed(void)
+TEST(between_batches_a_timer_can_be_cancelled_and_armed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
@@ -184,7 +184,7 @@ static void between_batches_a_timer_can_be_cancelled_and_armed(void)
 }
 
 /* An interrupted batch goes on in order although the time has moved on. */
-static void a_later_time_resumes_what_was_left(void)
+TEST(a_later_time_resumes_what_was_left)
 {
 	struct hwheel *w = ktap_manual(0, 2, 4, 0);
 	struct hwheel_event e;
@@ -199,7 +199,7 @@ static void a_later_time_resumes_what_was_left(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void without_room_events_are_unclaimed(void)
+TEST(without_room_events_are_unclaimed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -240,7 +240,7 @@ static void drive_again(struct hwheel *w, const struct hwheel_event *e)
 	reentry.destroy = hwheel_destroy(w);
 }
 
-static void a_callback_does_not_drive(void)
+TEST(a_callback_does_not_drive)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -262,7 +262,7 @@ static void a_callback_does_not_drive(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_refused_advance_does_not_move_the_clock(void)
+TEST(a_refused_advance_does_not_move_the_clock)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -287,7 +287,7 @@ static void drive_another(struct hwheel *w, const struct hwheel_event *e)
 	nested[1] = hwheel_destroy(another);
 }
 
-static void a_callback_may_drive_another_wheel(void)
+TEST(a_callback_may_drive_another_wheel)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -309,7 +309,7 @@ static void *advance_to_a_second(void *w)
 	return NULL;
 }
 
-static void a_second_driver_is_refused(void)
+TEST(a_second_driver_is_refused)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -337,7 +337,7 @@ static void a_second_driver_is_refused(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void the_greatest_jump_fires_everything(void)
+TEST(the_greatest_jump_fires_everything)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[70];
@@ -354,7 +354,7 @@ static void the_greatest_jump_fires_everything(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void far_deadlines_are_never_early(void)
+TEST(far_deadlines_are_never_early)
 {
 	for (int s = 0; s < SHAPES; s++) {
 		struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
@@ -375,21 +375,3 @@ static void far_deadlines_are_never_early(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(the_clock_is_what_was_said),
-	TEST(a_step_back_is_held),
-	TEST(timers_fire_in_the_order_of_their_ticks),
-	TEST(callbacks_run_in_the_order_of_their_ticks),
-	TEST(a_small_batch_is_resumed),
-	TEST(between_batches_a_timer_can_be_cancelled_and_armed),
-	TEST(a_later_time_resumes_what_was_left),
-	TEST(without_room_events_are_unclaimed),
-	TEST(a_callback_does_not_drive),
-	TEST(a_refused_advance_does_not_move_the_clock),
-	TEST(a_callback_may_drive_another_wheel),
-	TEST(a_second_driver_is_refused),
-	TEST(the_greatest_jump_fires_everything),
-	TEST(far_deadlines_are_never_early),
-};
-KTAP_MAIN(tests)

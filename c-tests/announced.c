@@ -284,30 +284,22 @@ static void all_cells_of(enum way way)
 	CHECK_EQ(failed, 0);
 }
 
-static void the_tick_thread_sleeps_as_long_as_it_may(void)
+TEST(the_tick_thread_sleeps_as_long_as_it_may)
 {
 	all_cells_of(TICK_THREAD);
 }
 
-static void a_descriptor_is_readable_in_time(void)
+TEST(a_descriptor_is_readable_in_time)
 {
 	all_cells_of(DESCRIPTOR);
 }
 
-static void a_loop_is_woken_if_and_only_if_it_would_sleep_too_long(void)
+TEST(a_loop_is_woken_if_and_only_if_it_would_sleep_too_long)
 {
 	all_cells_of(WAKE);
 }
 
-static void a_caller_who_asks_is_told_the_truth(void)
+TEST(a_caller_who_asks_is_told_the_truth)
 {
 	all_cells_of(NEXT_TIME);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(the_tick_thread_sleeps_as_long_as_it_may),
-	TEST(a_descriptor_is_readable_in_time),
-	TEST(a_loop_is_woken_if_and_only_if_it_would_sleep_too_long),
-	TEST(a_caller_who_asks_is_told_the_truth),
-};
-KTAP_MAIN(tests)

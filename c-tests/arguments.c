@@ -9,7 +9,7 @@ static void nothing(struct hwheel *w, const struct hwheel_event *e)
 	(void)e;
 }
 
-static void no_wheel_is_refused_everywhere(void)
+TEST(no_wheel_is_refused_everywhere)
 {
 	struct hwheel_event e;
 	struct hwheel_stats s = { .size = sizeof s };
@@ -57,7 +57,7 @@ static void no_wheel_is_refused_everywhere(void)
 	CHECK_EQ(s.live, 0);
 }
 
-static void a_needed_output_is_not_null(void)
+TEST(a_needed_output_is_not_null)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -77,7 +77,7 @@ static void a_needed_output_is_not_null(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void unknown_flags_are_refused_and_change_nothing(void)
+TEST(unknown_flags_are_refused_and_change_nothing)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -123,7 +123,7 @@ static void unknown_flags_are_refused_and_change_nothing(void)
 }
 
 /* So a flag that reaches the wrong function is an error, not another meaning. */
-static void no_two_flags_share_a_bit(void)
+TEST(no_two_flags_share_a_bit)
 {
 	static const uint32_t flags[] = {
 		HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING, HWHEEL_MISSED_BURST,
@@ -139,7 +139,7 @@ static void no_two_flags_share_a_bit(void)
 	}
 }
 
-static void a_period_is_not_zero(void)
+TEST(a_period_is_not_zero)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = JUNK;
@@ -151,7 +151,7 @@ static void a_period_is_not_zero(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_batch_has_a_size_that_can_be_returned(void)
+TEST(a_batch_has_a_size_that_can_be_returned)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel *system = NULL;
@@ -176,7 +176,7 @@ static void a_batch_has_a_size_that_can_be_returned(void)
 	CHECK_EQ(hwheel_destroy(system), 0);
 }
 
-static void a_manual_wheel_is_not_driven_by_a_system_clock(void)
+TEST(a_manual_wheel_is_not_driven_by_a_system_clock)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -189,7 +189,7 @@ static void a_manual_wheel_is_not_driven_by_a_system_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_system_clock_is_not_advanced(void)
+TEST(a_system_clock_is_not_advanced)
 {
 	struct hwheel *w = NULL;
 	struct hwheel_event e;
@@ -199,15 +199,3 @@ static void a_system_clock_is_not_advanced(void)
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), -EINVAL);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(no_wheel_is_refused_everywhere),
-	TEST(a_needed_output_is_not_null),
-	TEST(unknown_flags_are_refused_and_change_nothing),
-	TEST(no_two_flags_share_a_bit),
-	TEST(a_period_is_not_zero),
-	TEST(a_batch_has_a_size_that_can_be_returned),
-	TEST(a_manual_wheel_is_not_driven_by_a_system_clock),
-	TEST(a_system_clock_is_not_advanced),
-};
-KTAP_MAIN(tests)

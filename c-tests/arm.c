@@ -43,7 +43,7 @@ static void fires_at(struct hwheel *w, hwheel_timer_t t, uint64_t at)
 	CHECK_EQ(hwheel_advance(w, at + 100 * SEC, e, 2, NULL), 0);
 }
 
-static void a_new_timer_is_not_armed(void)
+TEST(a_new_timer_is_not_armed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 1);
@@ -57,7 +57,7 @@ static void a_new_timer_is_not_armed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void an_event_says_what_was_asked_for(void)
+TEST(an_event_says_what_was_asked_for)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, UINT64_C(0xfedcba9876543210));
@@ -74,7 +74,7 @@ static void an_event_says_what_was_asked_for(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_callback_is_told_the_same(void)
+TEST(a_callback_is_told_the_same)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -94,7 +94,7 @@ static void a_callback_is_told_the_same(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void mod_arms_and_moves(void)
+TEST(mod_arms_and_moves)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -112,7 +112,7 @@ static void mod_arms_and_moves(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_delay_counts_from_now(void)
+TEST(a_delay_counts_from_now)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC + 1);
 	hwheel_timer_t t = make(w, 0);
@@ -123,7 +123,7 @@ static void a_delay_counts_from_now(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void abstime_is_a_deadline(void)
+TEST(abstime_is_a_deadline)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC);
 	hwheel_timer_t t = make(w, 0);
@@ -140,7 +140,7 @@ static void abstime_is_a_deadline(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void with_no_delay_it_fires_at_the_next_tick(void)
+TEST(with_no_delay_it_fires_at_the_next_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -158,7 +158,7 @@ static void with_no_delay_it_fires_at_the_next_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_deadline_that_has_passed_fires_at_the_next_tick(void)
+TEST(a_deadline_that_has_passed_fires_at_the_next_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC);
 	hwheel_timer_t t = make(w, 0);
@@ -173,7 +173,7 @@ static void a_deadline_that_has_passed_fires_at_the_next_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_tick_remains_of_a_deadline_that_has_passed(void)
+TEST(a_tick_remains_of_a_deadline_that_has_passed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC);
 	hwheel_timer_t t = make(w, 0);
@@ -183,7 +183,7 @@ static void a_tick_remains_of_a_deadline_that_has_passed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_deadline_that_had_passed_is_the_next_tick(void)
+TEST(a_deadline_that_had_passed_is_the_next_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC);
 	hwheel_timer_t t = make(w, 0);
@@ -195,7 +195,7 @@ static void a_deadline_that_had_passed_is_the_next_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_is_never_early_within_a_tick(void)
+TEST(it_is_never_early_within_a_tick)
 {
 	static const uint64_t ticks[] = { 1000, 1003, MS, 7 * MS + 1, SEC };
 
@@ -213,7 +213,7 @@ static void it_is_never_early_within_a_tick(void)
 	}
 }
 
-static void reduce_only_makes_it_earlier(void)
+TEST(reduce_only_makes_it_earlier)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -233,7 +233,7 @@ static void reduce_only_makes_it_earlier(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void mod_pending_does_not_arm(void)
+TEST(mod_pending_does_not_arm)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -254,7 +254,7 @@ static void mod_pending_does_not_arm(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void remaining_runs_down_to_zero(void)
+TEST(remaining_runs_down_to_zero)
 {
 	struct hwheel *w = ktap_manual(10 * MS, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -274,7 +274,7 @@ static void remaining_runs_down_to_zero(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void every_way_to_arm_after_a_shutdown_is_refused(void)
+TEST(every_way_to_arm_after_a_shutdown_is_refused)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -288,7 +288,7 @@ static void every_way_to_arm_after_a_shutdown_is_refused(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void every_way_to_arm_a_freed_timer_is_stale(void)
+TEST(every_way_to_arm_a_freed_timer_is_stale)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 0);
@@ -318,7 +318,7 @@ static void rearm(struct hwheel *w, const struct hwheel_event *e)
 		rearmed = hwheel_timer_mod(w, e->timer, 0, 0);
 }
 
-static void a_timer_that_arms_itself_fires_once_a_tick(void)
+TEST(a_timer_that_arms_itself_fires_once_a_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -342,7 +342,7 @@ static void a_timer_that_arms_itself_fires_once_a_tick(void)
 }
 
 /* Exactly the armed timers fire, over many random moves. */
-static void many_moves_and_only_the_last_counts(void)
+TEST(many_moves_and_only_the_last_counts)
 {
 	enum { N = 200 };
 	static hwheel_timer_t t[N];
@@ -384,25 +384,3 @@ static void many_moves_and_only_the_last_counts(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_new_timer_is_not_armed),
-	TEST(an_event_says_what_was_asked_for),
-	TEST(a_callback_is_told_the_same),
-	TEST(mod_arms_and_moves),
-	TEST(a_delay_counts_from_now),
-	TEST(abstime_is_a_deadline),
-	TEST(with_no_delay_it_fires_at_the_next_tick),
-	TEST(a_deadline_that_has_passed_fires_at_the_next_tick),
-	TEST(a_tick_remains_of_a_deadline_that_has_passed),
-	TEST(a_deadline_that_had_passed_is_the_next_tick),
-	TEST(it_is_never_early_within_a_tick),
-	TEST(reduce_only_makes_it_earlier),
-	TEST(mod_pending_does_not_arm),
-	TEST(remaining_runs_down_to_zero),
-	TEST(every_way_to_arm_after_a_shutdown_is_refused),
-	TEST(every_way_to_arm_a_freed_timer_is_stale),
-	TEST(a_timer_that_arms_itself_fires_once_a_tick),
-	TEST(many_moves_and_only_the_last_counts),
-};
-KTAP_MAIN(tests)

@@ -20,7 +20,7 @@ static struct hwheel *wheel_of(int n)
 	return w;
 }
 
-static void each_is_as_a_call_of_its_own(void)
+TEST(each_is_as_a_call_of_its_own)
 {
 	struct hwheel *w = wheel_of(N);
 
@@ -40,7 +40,7 @@ static void each_is_as_a_call_of_its_own(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void times_are_delays_or_deadlines(void)
+TEST(times_are_delays_or_deadlines)
 {
 	struct hwheel *w = wheel_of(4);
 
@@ -58,7 +58,7 @@ static void times_are_delays_or_deadlines(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void one_that_fails_stops_none(void)
+TEST(one_that_fails_stops_none)
 {
 	struct hwheel *w = wheel_of(6);
 
@@ -83,7 +83,7 @@ static void one_that_fails_stops_none(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void one_timer_may_come_twice(void)
+TEST(one_timer_may_come_twice)
 {
 	struct hwheel *w = wheel_of(1);
 
@@ -103,7 +103,7 @@ static void one_timer_may_come_twice(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void results_need_not_be_asked_for(void)
+TEST(results_need_not_be_asked_for)
 {
 	struct hwheel *w = wheel_of(3);
 
@@ -113,7 +113,7 @@ static void results_need_not_be_asked_for(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void none_is_no_work(void)
+TEST(none_is_no_work)
 {
 	struct hwheel *w = wheel_of(1);
 
@@ -126,7 +126,7 @@ static void none_is_no_work(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void bad_arguments_change_nothing(void)
+TEST(bad_arguments_change_nothing)
 {
 	struct hwheel *w = wheel_of(2);
 	const uint32_t too_many = (uint32_t)INT32_MAX + 1;
@@ -154,7 +154,7 @@ static void bad_arguments_change_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void one_call_timers_are_freed(void)
+TEST(one_call_timers_are_freed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -171,7 +171,7 @@ static void one_call_timers_are_freed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_drained_wheel_refuses_each(void)
+TEST(a_drained_wheel_refuses_each)
 {
 	struct hwheel *w = wheel_of(2);
 
@@ -181,16 +181,3 @@ static void a_drained_wheel_refuses_each(void)
 	CHECK_EQ(results[1], -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(each_is_as_a_call_of_its_own),
-	TEST(times_are_delays_or_deadlines),
-	TEST(one_that_fails_stops_none),
-	TEST(one_timer_may_come_twice),
-	TEST(results_need_not_be_asked_for),
-	TEST(none_is_no_work),
-	TEST(bad_arguments_change_nothing),
-	TEST(one_call_timers_are_freed),
-	TEST(a_drained_wheel_refuses_each),
-};
-KTAP_MAIN(tests)

@@ -33,7 +33,7 @@ static void dawdle(struct hwheel *w, const struct hwheel_event *e)
 	ktap_sleep_ms(2);
 }
 
-static void a_call_stops_after_so_many_and_the_next_continues_in_order(void)
+TEST(a_call_stops_after_so_many_and_the_next_continues_in_order)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_run run = at_most(3, 0);
@@ -56,7 +56,7 @@ static void a_call_stops_after_so_many_and_the_next_continues_in_order(void)
 }
 
 /* Each call has its own bounds, and one without any does it all. */
-static void the_next_call_has_bounds_of_its_own(void)
+TEST(the_next_call_has_bounds_of_its_own)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_run one = at_most(1, 0), none = at_most(0, 0);
@@ -75,7 +75,7 @@ static void the_next_call_has_bounds_of_its_own(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_call_stops_after_so_long(void)
+TEST(a_call_stops_after_so_long)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_run run = at_most(0, MS);
@@ -96,7 +96,7 @@ static void a_call_stops_after_so_long(void)
 }
 
 /* As long as there is time, it goes on. */
-static void a_call_with_time_left_does_it_all(void)
+TEST(a_call_with_time_left_does_it_all)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_run run = at_most(0, 3600 * SEC);
@@ -116,7 +116,7 @@ static void a_call_with_time_left_does_it_all(void)
 }
 
 /* Work that fires nothing counts as well: entries of timers that were moved, and notes. */
-static void a_call_stops_among_timers_that_are_not_due(void)
+TEST(a_call_stops_among_timers_that_are_not_due)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 1);
@@ -147,7 +147,7 @@ static void a_call_stops_among_timers_that_are_not_due(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_full_array_says_that_work_is_left(void)
+TEST(a_full_array_says_that_work_is_left)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 0);
@@ -163,7 +163,7 @@ static void a_full_array_says_that_work_is_left(void)
 }
 
 /* An earlier time leaves the clock where it is; what was left is run. */
-static void what_is_due_runs_without_moving_the_clock(void)
+TEST(what_is_due_runs_without_moving_the_clock)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(2, 0);
@@ -184,7 +184,7 @@ static void what_is_due_runs_without_moving_the_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_system_clock_has_bounds_too(void)
+TEST(a_system_clock_has_bounds_too)
 {
 	struct hwheel_run run = at_most(3, 0);
 	struct hwheel *w = NULL;
@@ -204,7 +204,7 @@ static void a_system_clock_has_bounds_too(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void wrong_bounds_are_refused_and_nothing_runs(void)
+TEST(wrong_bounds_are_refused_and_nothing_runs)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct { struct hwheel_run known; uint64_t tail; } newer;
@@ -245,7 +245,7 @@ static void wrong_bounds_are_refused_and_nothing_runs(void)
  * Each turn arms more new timers than its call can take. Two timers that are due fire all the
  * same.
  */
-static void notes_do_not_keep_a_due_timer_waiting(void)
+TEST(notes_do_not_keep_a_due_timer_waiting)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_run run = at_most(0, 1);
@@ -263,7 +263,7 @@ static void notes_do_not_keep_a_due_timer_waiting(void)
 }
 
 /* With a tick of a microsecond, a jump of centuries has many steps. */
-static void a_jump_of_the_clock_is_bounded_too(void)
+TEST(a_jump_of_the_clock_is_bounded_too)
 {
 	struct hwheel *w = ktap_manual(1000, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 1);
@@ -276,19 +276,3 @@ static void a_jump_of_the_clock_is_bounded_too(void)
 	CHECK(turns > 1000);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_call_stops_after_so_many_and_the_next_continues_in_order),
-	TEST(the_next_call_has_bounds_of_its_own),
-	TEST(a_call_stops_after_so_long),
-	TEST(a_call_with_time_left_does_it_all),
-	TEST(a_call_stops_among_timers_that_are_not_due),
-	TEST(a_full_array_says_that_work_is_left),
-	TEST(what_is_due_runs_without_moving_the_clock),
-	TEST(a_system_clock_has_bounds_too),
-	TEST(wrong_bounds_are_refused_and_nothing_runs),
-	TEST(notes_do_not_keep_a_due_timer_waiting),
-	TEST(a_jump_of_the_clock_is_bounded_too),
-};
-
-KTAP_MAIN(tests)

@@ -37,7 +37,7 @@ static void all_say(struct hwheel *w, hwheel_timer_t t, int want)
 	CHECK_EQ(hwheel_timer_free(w, t), want);
 }
 
-static void delete_says_whether_it_was_armed(void)
+TEST(delete_says_whether_it_was_armed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
@@ -56,7 +56,7 @@ static void delete_says_whether_it_was_armed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void delete_sync_without_a_callback_is_delete(void)
+TEST(delete_sync_without_a_callback_is_delete)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
@@ -70,7 +70,7 @@ static void delete_sync_without_a_callback_is_delete(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void shutdown_is_for_good(void)
+TEST(shutdown_is_for_good)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
@@ -96,7 +96,7 @@ static void shutdown_is_for_good(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void shutdown_sync_is_for_good(void)
+TEST(shutdown_sync_is_for_good)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
@@ -109,7 +109,7 @@ static void shutdown_sync_is_for_good(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void free_says_whether_it_was_armed(void)
+TEST(free_says_whether_it_was_armed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
@@ -123,7 +123,7 @@ static void free_says_whether_it_was_armed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_freed_handle_is_stale_everywhere(void)
+TEST(a_freed_handle_is_stale_everywhere)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), next;
@@ -142,7 +142,7 @@ static void a_freed_handle_is_stale_everywhere(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_handle_is_not_used_twice(void)
+TEST(a_handle_is_not_used_twice)
 {
 	enum { N = 100000 };
 	static hwheel_timer_t t[N];
@@ -162,7 +162,7 @@ static void a_handle_is_not_used_twice(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_handle_of_another_wheel_is_stale(void)
+TEST(a_handle_of_another_wheel_is_stale)
 {
 	struct hwheel *a = ktap_manual(0, 0, 0, 0), *b = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t of_a = make(a, NULL), of_b = make(b, NULL);
@@ -178,7 +178,7 @@ static void a_handle_of_another_wheel_is_stale(void)
 }
 
 /* Wherever the clocks begin, and whichever of the two was made first. */
-static void nor_is_one_that_began_at_another_time(void)
+TEST(nor_is_one_that_began_at_another_time)
 {
 	enum { WHEELS = 3 * 62 };
 	struct hwheel_options o = {
@@ -199,7 +199,7 @@ static void nor_is_one_that_began_at_another_time(void)
 		CHECK_EQ(hwheel_destroy(w[i]), 0);
 }
 
-static void a_handle_of_a_destroyed_wheel_is_stale(void)
+TEST(a_handle_of_a_destroyed_wheel_is_stale)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
@@ -225,7 +225,7 @@ static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
 				-ESTALE);
 }
 
-static void garbage_is_stale(void)
+TEST(garbage_is_stale)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
@@ -252,7 +252,7 @@ static void garbage_is_stale(void)
 }
 
 /* Also if the handles next to it are those of other timers, young or old. */
-static void garbage_is_stale_beside_many_timers(void)
+TEST(garbage_is_stale_beside_many_timers)
 {
 	enum { MANY = 1000, SOME = 20 };
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -274,7 +274,7 @@ static void garbage_is_stale_beside_many_timers(void)
 }
 
 /* Each of these has other flags than a plain timer that is due soon. */
-static void garbage_is_stale_beside_any_kind_of_timer(void)
+TEST(garbage_is_stale_beside_any_kind_of_timer)
 {
 	const uint64_t first[] = { MS, UINT64_C(1) << 50, UINT64_C(1) << 62, HWHEEL_NEVER };
 
@@ -308,7 +308,7 @@ static void cancel_another(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Two of the same tick cancel each other: whichever comes first wins. */
-static void a_callback_cancels_one_that_is_due_as_well(void)
+TEST(a_callback_cancels_one_that_is_due_as_well)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t a = 0, b = 0;
@@ -337,7 +337,7 @@ static void free_self(struct hwheel *w, const struct hwheel_event *e)
 	in_callback.own_free_again = hwheel_timer_free(w, e->timer);
 }
 
-static void a_callback_frees_its_own_timer(void)
+TEST(a_callback_frees_its_own_timer)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -363,7 +363,7 @@ static void shut_self(struct hwheel *w, const struct hwheel_event *e)
 	in_callback.own_mod = hwheel_timer_mod(w, e->timer, MS, 0);
 }
 
-static void a_callback_shuts_its_own_timer_down(void)
+TEST(a_callback_shuts_its_own_timer_down)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, shut_self);
@@ -380,7 +380,7 @@ static void a_callback_shuts_its_own_timer_down(void)
 }
 
 /* Arming and cancelling a long timeout again and again takes no more memory. */
-static void cancelled_timers_do_not_pile_up(void)
+TEST(cancelled_timers_do_not_pile_up)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -403,24 +403,3 @@ static void cancelled_timers_do_not_pile_up(void)
 	CHECK_EQ(s.slab_bytes, bytes);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(delete_says_whether_it_was_armed),
-	TEST(delete_sync_without_a_callback_is_delete),
-	TEST(shutdown_is_for_good),
-	TEST(shutdown_sync_is_for_good),
-	TEST(free_says_whether_it_was_armed),
-	TEST(a_freed_handle_is_stale_everywhere),
-	TEST(a_handle_is_not_used_twice),
-	TEST(a_handle_of_another_wheel_is_stale),
-	TEST(nor_is_one_that_began_at_another_time),
-	TEST(a_handle_of_a_destroyed_wheel_is_stale),
-	TEST(garbage_is_stale),
-	TEST(garbage_is_stale_beside_many_timers),
-	TEST(garbage_is_stale_beside_any_kind_of_timer),
-	TEST(a_callback_cancels_one_that_is_due_as_well),
-	TEST(a_callback_frees_its_own_timer),
-	TEST(a_callback_shuts_its_own_timer_down),
-	TEST(cancelled_timers_do_not_pile_up),
-};
-KTAP_MAIN(tests)

@@ -12,7 +12,7 @@ static uint64_t rnd(void)
 }
 
 /* Where each 2^36 ticks were gone over it took most of a second. */
-static void a_leap_over_nothing_takes_no_time(void)
+TEST(a_leap_over_nothing_takes_no_time)
 {
 	for (uint32_t levels = 1; levels <= 8; levels *= 2) {
 		struct hwheel *w = ktap_manual(1000, levels, 64, 0);
@@ -28,7 +28,7 @@ static void a_leap_over_nothing_takes_no_time(void)
 }
 
 /* Where each of them was looked at again on the way it took 2.6 ms a timer. */
-static void far_timers_are_not_gone_through_again_and_again(void)
+TEST(far_timers_are_not_gone_through_again_and_again)
 {
 	static struct hwheel_event events[64];
 	enum { TIMERS = 2000 };
@@ -52,9 +52,3 @@ static void far_timers_are_not_gone_through_again_and_again(void)
 	CHECK_EQ(fired, TIMERS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_leap_over_nothing_takes_no_time),
-	TEST(far_timers_are_not_gone_through_again_and_again),
-};
-KTAP_MAIN(tests)

@@ -33,7 +33,7 @@ static struct hwheel *on_the_wall(uint64_t ns)
 
 #define T0 (UINT64_C(1700000000) * SEC)
 
-static void it_follows_the_wall_clock(void)
+TEST(it_follows_the_wall_clock)
 {
 	struct hwheel *w = on_the_wall(T0);
 	struct hwheel_event e;
@@ -49,7 +49,7 @@ static void it_follows_the_wall_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_step_back_is_held(void)
+TEST(a_step_back_is_held)
 {
 	struct hwheel *w = on_the_wall(T0);
 	struct hwheel_event e;
@@ -71,7 +71,7 @@ static void a_step_back_is_held(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void before_its_start_it_is_held_at_its_start(void)
+TEST(before_its_start_it_is_held_at_its_start)
 {
 	struct hwheel *w = on_the_wall(T0);
 
@@ -81,7 +81,7 @@ static void before_its_start_it_is_held_at_its_start(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_step_forward_fires_what_is_due_in_order(void)
+TEST(a_step_forward_fires_what_is_due_in_order)
 {
 	struct hwheel *w = on_the_wall(T0);
 	struct hwheel_event e[101];
@@ -98,7 +98,7 @@ static void a_step_forward_fires_what_is_due_in_order(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_step_forward_counts_the_periods_it_leaves_out(void)
+TEST(a_step_forward_counts_the_periods_it_leaves_out)
 {
 	struct hwheel *w = on_the_wall(T0);
 	struct hwheel_event e[4];
@@ -114,12 +114,3 @@ static void a_step_forward_counts_the_periods_it_leaves_out(void)
 	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(it_follows_the_wall_clock),
-	TEST(a_step_back_is_held),
-	TEST(before_its_start_it_is_held_at_its_start),
-	TEST(a_step_forward_fires_what_is_due_in_order),
-	TEST(a_step_forward_counts_the_periods_it_leaves_out),
-};
-KTAP_MAIN(tests)

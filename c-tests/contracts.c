@@ -16,7 +16,7 @@ static struct hwheel *make(uint32_t clock, hwheel_executor_fn executor, void *ar
 }
 
 /* Each call that leaves due timers makes a new edge. */
-static void edge_triggered_polling_loses_nothing(void)
+TEST(edge_triggered_polling_loses_nothing)
 {
 	enum { N = 20 };
 	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, NULL, NULL);
@@ -97,18 +97,18 @@ static unsigned wait_in_a_crowd(uint32_t trigger)
 }
 
 /* A thread that is refused has used up an edge. The one that polls makes another. */
-static void a_refused_poll_loses_no_edge(void)
+TEST(a_refused_poll_loses_no_edge)
 {
 	wait_in_a_crowd(EPOLLET);
 }
 
-static void no_poll_is_refused_with_oneshot(void)
+TEST(no_poll_is_refused_with_oneshot)
 {
 	CHECK_EQ(wait_in_a_crowd(EPOLLONESHOT), 0);
 }
 
 /* As that of a new descriptor: a poll finds nothing, and ends that. */
-static void a_descriptor_may_be_readable_with_nothing_due(void)
+TEST(a_descriptor_may_be_readable_with_nothing_due)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, NULL, NULL);
 	struct epoll_event event = { .events = EPOLLIN };
@@ -125,7 +125,7 @@ static void a_descriptor_may_be_readable_with_nothing_due(void)
 }
 
 /* The pattern of hwheel_timer_delete(): the object's handle of now decides. */
-static void an_event_in_the_array_is_told_by_its_handle(void)
+TEST(an_event_in_the_array_is_told_by_its_handle)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t object[2] = { 0, 0 };
@@ -178,7 +178,7 @@ static void request(struct hwheel *w, void *asked)
 }
 
 /* With an executor the driving thread runs no callback; these two calls do. */
-static void callbacks_run_on_the_stack_of_the_calls_that_say_so(void)
+TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so)
 {
 	int asked = 0;
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, request, &asked);
@@ -214,7 +214,7 @@ static void callbacks_run_on_the_stack_of_the_calls_that_say_so(void)
 }
 
 /* An executor may lose a request: the callback waits until somebody runs it. */
-static void a_callback_that_the_executor_forgot_still_runs(void)
+TEST(a_callback_that_the_executor_forgot_still_runs)
 {
 	int asked = 0;
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, request, &asked);
@@ -249,7 +249,7 @@ static void call_everything(struct hwheel *w, void *arg)
 	busy.results[7] = hwheel_run_queued(w);
 }
 
-static void the_executor_may_call_what_a_callback_may(void)
+TEST(the_executor_may_call_what_a_callback_may)
 {
 	static const int want[] = { 0, 0, 1, 0, 1, 1, 0, 1 };
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, call_everything, NULL);
@@ -272,7 +272,7 @@ static void make_another(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* As hwheel_options says of @max_timers. */
-static void a_timer_is_live_until_its_callback_has_returned(void)
+TEST(a_timer_is_live_until_its_callback_has_returned)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1,
@@ -288,16 +288,3 @@ static void a_timer_is_live_until_its_callback_has_returned(void)
 	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(edge_triggered_polling_loses_nothing),
-	TEST(a_refused_poll_loses_no_edge),
-	TEST(no_poll_is_refused_with_oneshot),
-	TEST(a_descriptor_may_be_readable_with_nothing_due),
-	TEST(an_event_in_the_array_is_told_by_its_handle),
-	TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so),
-	TEST(a_callback_that_the_executor_forgot_still_runs),
-	TEST(the_executor_may_call_what_a_callback_may),
-	TEST(a_timer_is_live_until_its_callback_has_returned),
-};
-KTAP_MAIN(tests)

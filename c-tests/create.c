@@ -39,7 +39,7 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
-static void null_options_are_the_defaults(void)
+TEST(null_options_are_the_defaults)
 {
 	struct hwheel *w = NULL;
 	struct hwheel_stats s = { .size = sizeof s };
@@ -54,14 +54,14 @@ static void null_options_are_the_defaults(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void zeroed_options_with_a_size_are_the_defaults(void)
+TEST(zeroed_options_with_a_size_are_the_defaults)
 {
 	struct hwheel_options o = options();
 
 	accept(&o);
 }
 
-static void the_default_tick_is_a_millisecond(void)
+TEST(the_default_tick_is_a_millisecond)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -72,7 +72,7 @@ static void the_default_tick_is_a_millisecond(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void every_system_clock_can_be_read(void)
+TEST(every_system_clock_can_be_read)
 {
 	static const struct {
 		uint32_t ours;
@@ -97,7 +97,7 @@ static void every_system_clock_can_be_read(void)
 	}
 }
 
-static void a_manual_clock_starts_where_it_is_told(void)
+TEST(a_manual_clock_starts_where_it_is_told)
 {
 	static const uint64_t starts[] = { 0, 1, MS - 1, MS, 5 * SEC + 7, INT64_MAX };
 
@@ -111,7 +111,7 @@ static void a_manual_clock_starts_where_it_is_told(void)
 	}
 }
 
-static void a_size_below_eight_is_refused(void)
+TEST(a_size_below_eight_is_refused)
 {
 	for (uint32_t size = 0; size < 8; size++) {
 		struct hwheel_options o = options();
@@ -121,7 +121,7 @@ static void a_size_below_eight_is_refused(void)
 	}
 }
 
-static void a_short_struct_is_completed_with_zeros(void)
+TEST(a_short_struct_is_completed_with_zeros)
 {
 	for (uint32_t size = 8; size <= sizeof(struct hwheel_options); size += 4) {
 		struct hwheel_options o = options();
@@ -150,7 +150,7 @@ struct newer {
 	unsigned char tail[64];
 };
 
-static void a_long_struct_with_a_zero_tail_is_accepted(void)
+TEST(a_long_struct_with_a_zero_tail_is_accepted)
 {
 	struct newer n;
 
@@ -161,7 +161,7 @@ static void a_long_struct_with_a_zero_tail_is_accepted(void)
 	}
 }
 
-static void an_unknown_tail_is_too_big(void)
+TEST(an_unknown_tail_is_too_big)
 {
 	for (size_t at = 0; at < sizeof((struct newer *)0)->tail; at++) {
 		struct newer n;
@@ -176,7 +176,7 @@ static void an_unknown_tail_is_too_big(void)
 	}
 }
 
-static void the_null_output_is_refused(void)
+TEST(the_null_output_is_refused)
 {
 	struct hwheel_options o = options();
 
@@ -184,7 +184,7 @@ static void the_null_output_is_refused(void)
 	CHECK_EQ(hwheel_create(&o, NULL), -EINVAL);
 }
 
-static void an_unknown_clock_is_refused(void)
+TEST(an_unknown_clock_is_refused)
 {
 	struct hwheel_options o = options();
 
@@ -194,7 +194,7 @@ static void an_unknown_clock_is_refused(void)
 	refuse(&o, -EINVAL);
 }
 
-static void a_tick_is_a_microsecond_to_an_hour(void)
+TEST(a_tick_is_a_microsecond_to_an_hour)
 {
 	struct hwheel_options o = options();
 
@@ -212,7 +212,7 @@ static void a_tick_is_a_microsecond_to_an_hour(void)
 	refuse(&o, -EINVAL);
 }
 
-static void one_to_eight_levels(void)
+TEST(one_to_eight_levels)
 {
 	struct hwheel_options o = options();
 
@@ -224,7 +224,7 @@ static void one_to_eight_levels(void)
 	refuse(&o, -EINVAL);
 }
 
-static void slots_are_a_power_of_two(void)
+TEST(slots_are_a_power_of_two)
 {
 	struct hwheel_options o = options();
 
@@ -239,7 +239,7 @@ static void slots_are_a_power_of_two(void)
 	}
 }
 
-static void levels_times_bits_is_at_most_48(void)
+TEST(levels_times_bits_is_at_most_48)
 {
 	struct hwheel_options o = options();
 
@@ -255,7 +255,7 @@ static void levels_times_bits_is_at_most_48(void)
 	refuse(&o, -EINVAL);
 }
 
-static void the_limit_on_timers_has_a_limit(void)
+TEST(the_limit_on_timers_has_a_limit)
 {
 	struct hwheel_options o = options();
 
@@ -269,7 +269,7 @@ static void the_limit_on_timers_has_a_limit(void)
 	refuse(&o, -EINVAL);
 }
 
-static void only_a_manual_clock_has_a_start(void)
+TEST(only_a_manual_clock_has_a_start)
 {
 	struct hwheel_options o = options();
 
@@ -284,12 +284,12 @@ static void only_a_manual_clock_has_a_start(void)
 	refuse(&o, -EINVAL);
 }
 
-static void destroying_nothing_is_nothing(void)
+TEST(destroying_nothing_is_nothing)
 {
 	CHECK_EQ(hwheel_destroy(NULL), 0);
 }
 
-static void armed_timers_do_not_fire_when_it_is_destroyed(void)
+TEST(armed_timers_do_not_fire_when_it_is_destroyed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -298,7 +298,7 @@ static void armed_timers_do_not_fire_when_it_is_destroyed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void wheels_come_and_go(void)
+TEST(wheels_come_and_go)
 {
 	struct hwheel *w[40];
 
@@ -320,27 +320,3 @@ static void wheels_come_and_go(void)
 		}
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(null_options_are_the_defaults),
-	TEST(zeroed_options_with_a_size_are_the_defaults),
-	TEST(the_default_tick_is_a_millisecond),
-	TEST(every_system_clock_can_be_read),
-	TEST(a_manual_clock_starts_where_it_is_told),
-	TEST(a_size_below_eight_is_refused),
-	TEST(a_short_struct_is_completed_with_zeros),
-	TEST(a_long_struct_with_a_zero_tail_is_accepted),
-	TEST(an_unknown_tail_is_too_big),
-	TEST(the_null_output_is_refused),
-	TEST(an_unknown_clock_is_refused),
-	TEST(a_tick_is_a_microsecond_to_an_hour),
-	TEST(one_to_eight_levels),
-	TEST(slots_are_a_power_of_two),
-	TEST(levels_times_bits_is_at_most_48),
-	TEST(the_limit_on_timers_has_a_limit),
-	TEST(only_a_manual_clock_has_a_start),
-	TEST(destroying_nothing_is_nothing),
-	TEST(armed_timers_do_not_fire_when_it_is_destroyed),
-	TEST(wheels_come_and_go),
-};
-KTAP_MAIN(tests)

@@ -10,6 +10,8 @@
  * The clocks are the test's own (test_clock.h). The wheel is driven after one tick, or after a
  * hundred years. Callbacks, the function that wakes the loop, and the executor make calls, too.
  *
+ * With FUZZER the numbers are the bytes of a fuzzer, and an episode ends with them.
+ *
  *	HWHEEL_SECONDS	how long, in seconds
  *	HWHEEL_SEED	the seed of the first episode; one that the test has printed
  */
@@ -144,6 +146,10 @@ static _Noreturn void disagree(const char *file, int line, const char *condition
 		show_list();
 		fflush(stdout);
 	}
+#ifdef FUZZER
+	fprintf(stderr, "ERROR: %s\n", shared->why);
+	abort();
+#endif
 	_exit(1);
 }
 
@@ -195,6 +201,30 @@ static int result(int number, int got)
 }
 #define CALL(function, ...) result(NUMBER_OF_##function, function(__VA_ARGS__))
 
+#ifdef FUZZER
+/* Numbers: what the fuzzer says, and zeros after it. */
+static const uint8_t *program, *program_end;
+
+static uint64_t below(uint64_t n)
+{
+	uint64_t z = 0;
+
+	for (uint64_t left = n - 1; left != 0 && program < program_end; left >>= 8)
+		z = z << 8 | *program++;
+	return z % n;
+}
+
+static uint64_t draw(void)
+{
+	return below(UINT64_MAX);
+}
+
+static void seed_with(uint64_t a, uint64_t b)
+{
+	(void)a;
+	(void)b;
+}
+#else
 /* Numbers: splitmix64. */
 static uint64_t rng;
 
@@ -212,16 +242,17 @@ static uint64_t below(uint64_t n)
 	return draw() % n;
 }
 
-static int one_in(unsigned n)
-{
-	return below(n) == 0;
-}
-
 static void seed_with(uint64_t a, uint64_t b)
 {
 	rng = a;
 	rng = draw() ^ b * UINT64_C(0x9e3779b97f4a7c15);
 	draw();
+}
+#endif
+
+static int one_in(unsigned n)
+{
+	return below(n) == 0;
 }
 
 static uint64_t wheel_now(void)
@@ -812,8 +843,8 @@ static void strange_handle(void)
 {
 	static struct hwheel *other;
 	static hwheel_timer_t foreign;
-	const uint64_t dice = below(3);
-	hwheel_timer_t t;
+	const uint64_t dice = below(5);
+	hwheel_timer_t t = w.timers[below(TIMERS)].handle;
 	uint64_t left = 77, time = 1;
 	int32_t was = 77;
 
@@ -825,9 +856,12 @@ static void strange_handle(void)
 		EXPECT(hwheel_create(&o, &other) == 0);
 		EXPECT(hwheel_once(other, SEC, NULL, 0, 0, &foreign) == 0);
 	}
-	t = dice == 0 ? 0 : dice == 1 ? NEVER : foreign;
-	say_call("calls with the handle %s", dice == 0 ? "0" : dice == 1 ? "2^64-1" :
-		 "of another wheel");
+	t = dice == 0 ? 0 : dice == 1 ? NEVER : dice == 2 ? foreign :
+	    dice == 3 ? t ^ UINT64_C(1) << below(64) : draw();
+	/* It may be one that is right, and that of a key. */
+	if (find(t) != NULL || hwheel_timer_pending(w.wheel, t) >= 0)
+		return;
+	say_call("calls with the handle %#" PRIx64, t);
 	EXPECT(CALL(hwheel_timer_mod, w.wheel, t, SEC, 0) == -ESTALE);
 	EXPECT(CALL(hwheel_timer_mod, w.wheel, t, SEC, HWHEEL_REDUCE) == -ESTALE);
 	EXPECT(CALL(hwheel_timer_mod_range, w.wheel, t, SEC, SEC, 0) == -ESTALE);
@@ -1674,6 +1708,51 @@ static void finish(void)
 	EXPECT(w.queued == 0);
 }
 
+#ifdef FUZZER
+const char *__asan_default_options(void);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+/* To clear what is freed is half of an execution, unless it is used again soon. */
+const char *__asan_default_options(void)
+{
+	return "quarantine_size_mb=1:malloc_context_size=8";
+}
+
+/* For verify/fuzz/run.sh, which adds them up. */
+static void print_sums(void)
+{
+	printf("stat::calls: %" PRIu64 "\nstat::fired: %" PRIu64 "\n", shared->calls, shared->fired);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static struct shared counts;
+
+	(void)argc;
+	(void)argv;
+	shared = &counts;
+	/* To clear a huge page for each wheel takes longer than all the rest. */
+	return prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 || atexit(print_sums) != 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	program = bytes;
+	program_end = bytes + size;
+	/* The fuzzer's clocks are those of the test. */
+	alarm(60);
+	begin(0);
+	while (program < program_end)
+		random_call();
+	finish();
+	alarm(0);
+	for (unsigned i = 0; i < COUNT(clock_of); i++)
+		clock_of[i] = 0;
+	shared->fired += w.list.fired;
+	return 0;
+}
+#else
 /*
  * A flood: each call has a bound in time, and before each call more timers are made than a call
  * takes. A timer that comes due fires in the round that is under way, or in the next one.
@@ -1824,7 +1903,7 @@ static uint64_t env_number(const char *name, uint64_t otherwise)
 	return text != NULL ? strtoull(text, NULL, 0) : otherwise;
 }
 
-static void random_calls_agree_with_a_sorted_list(void)
+TEST(random_calls_agree_with_a_sorted_list)
 {
 	const double end = seconds() + (double)env_number("HWHEEL_SECONDS", 5);
 	uint64_t seed = env_number("HWHEEL_SEED", 0);
@@ -1871,8 +1950,4 @@ static void random_calls_agree_with_a_sorted_list(void)
 	if (shared->episodes > 1000 && !alone)
 		CHECK_EQ(functions, NUMBER_OF_FUNCTIONS);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(random_calls_agree_with_a_sorted_list),
-};
-KTAP_MAIN(tests)
+#endif

@@ -36,7 +36,7 @@ static unsigned drain_all(struct hwheel *w, uint32_t max)
 	return total;
 }
 
-static void every_timer_that_has_not_fired_exactly_once(void)
+TEST(every_timer_that_has_not_fired_exactly_once)
 {
 	static const uint32_t batches[] = { 1, 2, 3, 7, 64, 600, N };
 
@@ -93,7 +93,7 @@ static void every_timer_that_has_not_fired_exactly_once(void)
 	}
 }
 
-static void a_drained_event_says_when_it_was_due(void)
+TEST(a_drained_event_says_when_it_was_due)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -110,7 +110,7 @@ static void a_drained_event_says_when_it_was_due(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void an_empty_wheel_has_nothing_to_give(void)
+TEST(an_empty_wheel_has_nothing_to_give)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -120,7 +120,7 @@ static void an_empty_wheel_has_nothing_to_give(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_drained_wheel_takes_no_timers(void)
+TEST(a_drained_wheel_takes_no_timers)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
@@ -154,7 +154,7 @@ static void a_drained_wheel_takes_no_timers(void)
 }
 
 /* The first call shuts the wheel down, also before the last batch. */
-static void arms_between_batches_are_refused(void)
+TEST(arms_between_batches_are_refused)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -179,7 +179,7 @@ static void arms_between_batches_are_refused(void)
 }
 
 /* A drain hands back the timers that a full batch of an advance has left. */
-static void what_was_due_but_not_fetched_is_handed_back(void)
+TEST(what_was_due_but_not_fetched_is_handed_back)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[N];
@@ -200,7 +200,7 @@ static void what_was_due_but_not_fetched_is_handed_back(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void timers_that_are_due_never_are_handed_back(void)
+TEST(timers_that_are_due_never_are_handed_back)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -222,7 +222,7 @@ static void drain_inside(struct hwheel *w, const struct hwheel_event *e)
 	from_callback = hwheel_drain(w, &out, 1);
 }
 
-static void a_callback_does_not_drain(void)
+TEST(a_callback_does_not_drain)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -238,7 +238,7 @@ static void a_callback_does_not_drain(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_started_wheel_is_not_drained(void)
+TEST(a_started_wheel_is_not_drained)
 {
 	struct hwheel *w = NULL;
 	struct hwheel_event e[2];
@@ -254,16 +254,3 @@ static void a_started_wheel_is_not_drained(void)
 	CHECK_EQ(hwheel_once(w, SEC, NULL, 1, 0, NULL), -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(every_timer_that_has_not_fired_exactly_once),
-	TEST(a_drained_event_says_when_it_was_due),
-	TEST(an_empty_wheel_has_nothing_to_give),
-	TEST(a_drained_wheel_takes_no_timers),
-	TEST(arms_between_batches_are_refused),
-	TEST(what_was_due_but_not_fetched_is_handed_back),
-	TEST(timers_that_are_due_never_are_handed_back),
-	TEST(a_callback_does_not_drain),
-	TEST(a_started_wheel_is_not_drained),
-};
-KTAP_MAIN(tests)

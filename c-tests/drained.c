@@ -14,7 +14,7 @@ static struct hwheel *drained(uint32_t clock)
 	return w;
 }
 
-static void it_cannot_be_started(void)
+TEST(it_cannot_be_started)
 {
 	struct hwheel *w = drained(HWHEEL_CLOCK_MONOTONIC);
 
@@ -26,7 +26,7 @@ static void it_cannot_be_started(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void its_keys_cannot_be_set_or_moved(void)
+TEST(its_keys_cannot_be_set_or_moved)
 {
 	struct hwheel *w = drained(HWHEEL_CLOCK_MANUAL);
 
@@ -44,7 +44,7 @@ static void its_keys_cannot_be_set_or_moved(void)
 }
 
 /* Every function that makes or arms a timer, with every flag. */
-static void it_takes_no_timer_and_arms_none(void)
+TEST(it_takes_no_timer_and_arms_none)
 {
 	static const uint32_t flags[] = {
 		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
@@ -84,7 +84,7 @@ static void it_takes_no_timer_and_arms_none(void)
 }
 
 /* Where the hand went over 2^35 ticks at a time, that took 4 s. */
-static void its_clock_leaps_over_nothing(void)
+TEST(its_clock_leaps_over_nothing)
 {
 	struct hwheel *w = ktap_manual(1000, 0, 0, 0);
 	struct hwheel_event e;
@@ -97,12 +97,3 @@ static void its_clock_leaps_over_nothing(void)
 	CHECK(ktap_cpu() - begin < (KTAP_SLOW ? 2 * SEC : 100 * MS));
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(it_takes_no_timer_and_arms_none),
-	TEST(it_cannot_be_started),
-	TEST(its_keys_cannot_be_set_or_moved),
-	TEST(its_clock_leaps_over_nothing),
-};
-
-KTAP_MAIN(tests)

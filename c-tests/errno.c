@@ -26,7 +26,7 @@ static void count(struct hwheel *w, const struct hwheel_event *e)
 		ktap_sleep_ms(1);
 }
 
-static void success_leaves_errno_alone(void)
+TEST(success_leaves_errno_alone)
 {
 	struct hwheel *w = NULL;
 	struct hwheel_event e;
@@ -69,7 +69,7 @@ static void success_leaves_errno_alone(void)
 	QUIET(hwheel_destroy(NULL), 0);
 }
 
-static void refusals_leave_errno_alone(void)
+TEST(refusals_leave_errno_alone)
 {
 	struct hwheel *w = NULL;
 	struct hwheel_event e;
@@ -86,7 +86,7 @@ static void refusals_leave_errno_alone(void)
 	QUIET(hwheel_destroy(w), 0);
 }
 
-static void waiting_leaves_errno_alone(void)
+TEST(waiting_leaves_errno_alone)
 {
 	struct hwheel *w = NULL;
 
@@ -112,7 +112,7 @@ static void waiting_leaves_errno_alone(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_lack_of_descriptors_leaves_errno_alone(void)
+TEST(a_lack_of_descriptors_leaves_errno_alone)
 {
 	struct hwheel *w = NULL;
 	struct rlimit old, none;
@@ -137,7 +137,7 @@ static void a_lack_of_descriptors_leaves_errno_alone(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_lack_of_memory_leaves_errno_alone(void)
+TEST(a_lack_of_memory_leaves_errno_alone)
 {
 	struct hwheel *w = NULL, *none_made = NULL;
 	struct rlimit old, none;
@@ -163,12 +163,3 @@ static void a_lack_of_memory_leaves_errno_alone(void)
 	CHECK_EQ(of_setup, MARK);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(success_leaves_errno_alone),
-	TEST(refusals_leave_errno_alone),
-	TEST(waiting_leaves_errno_alone),
-	TEST(a_lack_of_descriptors_leaves_errno_alone),
-	TEST(a_lack_of_memory_leaves_errno_alone),
-};
-KTAP_MAIN(tests)

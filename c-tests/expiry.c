@@ -6,7 +6,7 @@
 
 #define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
 
-static void without_timers_there_is_none(void)
+TEST(without_timers_there_is_none)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	uint64_t ns = JUNK;
@@ -19,7 +19,7 @@ static void without_timers_there_is_none(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void one_timer_is_exact_to_the_tick(void)
+TEST(one_timer_is_exact_to_the_tick)
 {
 	static const uint64_t delays[] = { 1, MS, 10 * MS, 10 * MS + 1, SEC, 3600 * SEC, 86400 * SEC };
 	static const struct { uint32_t levels, slots; } shapes[] = { { 1, 16 }, { 2, 4 }, { 0, 0 } };
@@ -41,7 +41,7 @@ static void one_timer_is_exact_to_the_tick(void)
 	}
 }
 
-static void the_earliest_counts(void)
+TEST(the_earliest_counts)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -125,18 +125,18 @@ static void storm(int moves)
 	}
 }
 
-static void it_names_a_time_that_a_timer_was_armed_for(void)
+TEST(it_names_a_time_that_a_timer_was_armed_for)
 {
 	storm(1);
 }
 
-static void it_is_exact_while_timers_are_armed_and_fire(void)
+TEST(it_is_exact_while_timers_are_armed_and_fire)
 {
 	storm(0);
 }
 
 /* Once the wheel is driven to the time that it was armed for. */
-static void a_cancelled_timer_does_not_count(void)
+TEST(a_cancelled_timer_does_not_count)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -155,7 +155,7 @@ static void a_cancelled_timer_does_not_count(void)
 }
 
 /* Before it sleeps the driver looks at up to 64 timers that were cancelled or moved. */
-static void a_poll_makes_it_exact(void)
+TEST(a_poll_makes_it_exact)
 {
 	enum { MANY = 64 };
 	hwheel_timer_t t[MANY], moved;
@@ -189,7 +189,7 @@ static void a_poll_makes_it_exact(void)
 }
 
 /* It may still return a time after all are cancelled, but only for their ticks. */
-static void of_many_cancelled_timers_it_says_little(void)
+TEST(of_many_cancelled_timers_it_says_little)
 {
 	enum { N = 5000, TICKS = 7 };
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -217,7 +217,7 @@ static void of_many_cancelled_timers_it_says_little(void)
 }
 
 /* Drive from expiry to expiry: each timer at its tick, none late. */
-static void an_event_loop_can_live_on_it(void)
+TEST(an_event_loop_can_live_on_it)
 {
 	enum { N = 1000 };
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -244,7 +244,7 @@ static void an_event_loop_can_live_on_it(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void what_a_full_batch_left_is_due_now(void)
+TEST(what_a_full_batch_left_is_due_now)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -264,7 +264,7 @@ static struct {
 } inside;
 
 /* A bound leaves more timers than hwheel_next_expiry() looks at one by one. */
-static void what_a_bound_left_of_a_crowd_is_due_now(void)
+TEST(what_a_bound_left_of_a_crowd_is_due_now)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 10 };
@@ -281,7 +281,7 @@ static void what_a_bound_left_of_a_crowd_is_due_now(void)
 }
 
 /* Its entry is in the slot that the hand comes to last. */
-static void a_cancelled_timer_a_turn_away_does_not_count(void)
+TEST(a_cancelled_timer_a_turn_away_does_not_count)
 {
 	struct hwheel *w = ktap_manual(0, 1, 64, 0);
 	hwheel_timer_t t = ktap_timer(w);
@@ -303,7 +303,7 @@ static void ask(struct hwheel *w, const struct hwheel_event *e)
 	inside.answer = hwheel_next_expiry(w, &inside.ns);
 }
 
-static void it_is_not_late_in_a_callback(void)
+TEST(it_is_not_late_in_a_callback)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -323,7 +323,7 @@ static void *advance_a_little(void *w)
 	return NULL;
 }
 
-static void it_is_not_late_while_another_thread_drives(void)
+TEST(it_is_not_late_while_another_thread_drives)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	uint64_t ns = JUNK;
@@ -396,7 +396,7 @@ static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, ui
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_is_not_late_when_a_callback_holds_its_timer_up(void)
+TEST(it_is_not_late_when_a_callback_holds_its_timer_up)
 {
 	for (int is_moved = 0; is_moved < 2; is_moved++) {
 		one_that_its_callback_holds_up(MS, 0, 0, is_moved);
@@ -426,7 +426,7 @@ static void *keep_asking(void *w)
 }
 
 /* Two threads that ask all the time neither stop the tick thread nor starve it. */
-static void asking_does_not_disturb_the_tick_thread(void)
+TEST(asking_does_not_disturb_the_tick_thread)
 {
 	struct hwheel *w;
 	pthread_t threads[2];
@@ -454,7 +454,7 @@ static void asking_does_not_disturb_the_tick_thread(void)
  * A loop whose timers are mostly cancelled does not wake for each of them, also if nobody
  * wakes it: on the caller's clock, and on the system's without a descriptor.
  */
-static void a_drive_announces_no_cancelled_timer(void)
+TEST(a_drive_announces_no_cancelled_timer)
 {
 	enum { MANY = 1000, SETTLED = 64 };
 	static hwheel_timer_t t[MANY];
@@ -490,7 +490,7 @@ static void a_drive_announces_no_cancelled_timer(void)
 }
 
 /* Near the end of time. */
-static void a_time_that_never_comes_is_not_announced(void)
+TEST(a_time_that_never_comes_is_not_announced)
 {
 	static const uint64_t ticks[] = { 1000, MS, 3600 * SEC };
 
@@ -508,25 +508,3 @@ static void a_time_that_never_comes_is_not_announced(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(without_timers_there_is_none),
-	TEST(one_timer_is_exact_to_the_tick),
-	TEST(the_earliest_counts),
-	TEST(it_names_a_time_that_a_timer_was_armed_for),
-	TEST(it_is_exact_while_timers_are_armed_and_fire),
-	TEST(a_poll_makes_it_exact),
-	TEST(a_cancelled_timer_does_not_count),
-	TEST(of_many_cancelled_timers_it_says_little),
-	TEST(an_event_loop_can_live_on_it),
-	TEST(what_a_full_batch_left_is_due_now),
-	TEST(what_a_bound_left_of_a_crowd_is_due_now),
-	TEST(a_cancelled_timer_a_turn_away_does_not_count),
-	TEST(it_is_not_late_in_a_callback),
-	TEST(it_is_not_late_while_another_thread_drives),
-	TEST(it_is_not_late_when_a_callback_holds_its_timer_up),
-	TEST(asking_does_not_disturb_the_tick_thread),
-	TEST(a_drive_announces_no_cancelled_timer),
-	TEST(a_time_that_never_comes_is_not_announced),
-};
-KTAP_MAIN(tests)

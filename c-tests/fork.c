@@ -146,14 +146,14 @@ static void goes_on(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void every_call_in_a_child_is_refused(void)
+TEST(every_call_in_a_child_is_refused)
 {
 	arm_manual();
 	in_a_child(try_everything);
 	goes_on();
 }
 
-static void a_child_may_destroy_its_copy(void)
+TEST(a_child_may_destroy_its_copy)
 {
 	arm_manual();
 	in_a_child(try_everything_and_destroy);
@@ -161,7 +161,7 @@ static void a_child_may_destroy_its_copy(void)
 	goes_on();
 }
 
-static void a_child_makes_its_own_wheel(void)
+TEST(a_child_makes_its_own_wheel)
 {
 	arm_manual();
 	in_a_child(use_an_own_wheel);
@@ -194,7 +194,7 @@ static void a_grandchild_too(void)
 	EXPECT(hwheel_destroy(mine), 0);
 }
 
-static void generations_of_children(void)
+TEST(generations_of_children)
 {
 	arm_manual();
 	in_a_child(a_grandchild_too);
@@ -219,7 +219,7 @@ static void do_nothing_for_a_while(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void the_parents_tick_thread_goes_on(void)
+TEST(the_parents_tick_thread_goes_on)
 {
 	hwheel_timer_t t = 0;
 
@@ -266,7 +266,7 @@ static void fork_inside(struct hwheel *wheel, const struct hwheel_event *e)
 		inner[3] = 1;
 }
 
-static void a_fork_in_a_callback(void)
+TEST(a_fork_in_a_callback)
 {
 	struct hwheel_event e;
 
@@ -316,7 +316,7 @@ static void arm_either(int stays, uint64_t ns, hwheel_fn fn)
  * The child's sweep ends there: what is due next, even at the same tick, fires in the
  * parent alone. One of the others is behind it in any case.
  */
-static void a_child_that_returns_from_the_callback(void)
+TEST(a_child_that_returns_from_the_callback)
 {
 	for (int stays = 0; stays < 2; stays++) {
 		int got;
@@ -417,14 +417,14 @@ static void all_in_the_parent(void)
 	munmap((void *)shared, 4096);
 }
 
-static void a_child_that_returns_into_the_tick_thread(void)
+TEST(a_child_that_returns_into_the_tick_thread)
 {
 	one_of_eleven_forks(0, NULL);
 	CHECK_EQ(hwheel_start(w), 0);
 	all_in_the_parent();
 }
 
-static void a_child_that_returns_into_a_worker(void)
+TEST(a_child_that_returns_into_a_worker)
 {
 	one_of_eleven_forks(2, NULL);
 	CHECK_EQ(hwheel_start(w), 0);
@@ -455,7 +455,7 @@ static void end_child(int got)
 	_exit(got == 0 ? 0 : 1);
 }
 
-static void a_child_that_returns_into_a_poll(void)
+TEST(a_child_that_returns_into_a_poll)
 {
 	struct pollfd p = { .events = POLLIN };
 
@@ -472,7 +472,7 @@ static void a_child_that_returns_into_a_poll(void)
 	all_in_the_parent();
 }
 
-static void a_child_that_returns_into_a_stop(void)
+TEST(a_child_that_returns_into_a_stop)
 {
 	int got;
 
@@ -483,7 +483,7 @@ static void a_child_that_returns_into_a_stop(void)
 	all_in_the_parent();
 }
 
-static void a_child_that_returns_into_a_destroy(void)
+TEST(a_child_that_returns_into_a_destroy)
 {
 	int got;
 
@@ -508,7 +508,7 @@ static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_e
 }
 
 /* Since its arm the thread has used 17 other wheels. */
-static void a_child_that_destroys_another_wheel_and_returns(void)
+TEST(a_child_that_destroys_another_wheel_and_returns)
 {
 	struct hwheel_options o = {
 		.size = sizeof o,
@@ -559,7 +559,7 @@ static void delete_in_a_new_thread(void)
 	EXPECT(pthread_join(p, NULL), 0);
 }
 
-static void a_new_thread_of_a_child(void)
+TEST(a_new_thread_of_a_child)
 {
 	w = ktap_manual(0, 0, 0, 0);
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &of_parent), 0);
@@ -569,7 +569,7 @@ static void a_new_thread_of_a_child(void)
 }
 
 /* The child has a copy of the descriptor, so the epoll still watches it. */
-static void a_wheel_that_is_gone_wakes_nobody(void)
+TEST(a_wheel_that_is_gone_wakes_nobody)
 {
 	struct epoll_event e = { .events = EPOLLIN };
 
@@ -609,7 +609,7 @@ static void a_wheel_that_is_gone_wakes_nobody(void)
  * A daemon closes all descriptors, and opens its own. They have the numbers that the wheel's
  * had in the parent.
  */
-static void a_child_that_destroys_keeps_its_own_descriptors(void)
+TEST(a_child_that_destroys_keeps_its_own_descriptors)
 {
 	for (int driven = 0; driven < 2; driven++) {
 		int status = 0;
@@ -640,23 +640,3 @@ static void a_child_that_destroys_keeps_its_own_descriptors(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(every_call_in_a_child_is_refused),
-	TEST(a_child_may_destroy_its_copy),
-	TEST(a_child_makes_its_own_wheel),
-	TEST(generations_of_children),
-	TEST(the_parents_tick_thread_goes_on),
-	TEST(a_fork_in_a_callback),
-	TEST(a_new_thread_of_a_child),
-	TEST(a_wheel_that_is_gone_wakes_nobody),
-	TEST(a_child_that_destroys_keeps_its_own_descriptors),
-	TEST(a_child_that_returns_from_the_callback),
-	TEST(a_child_that_returns_into_the_tick_thread),
-	TEST(a_child_that_returns_into_a_worker),
-	TEST(a_child_that_returns_into_a_poll),
-	TEST(a_child_that_returns_into_a_stop),
-	TEST(a_child_that_returns_into_a_destroy),
-	TEST(a_child_that_destroys_another_wheel_and_returns),
-};
-KTAP_MAIN(tests)

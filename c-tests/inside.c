@@ -277,7 +277,7 @@ static void end(struct hwheel *w)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void in_a_callback_of_a_call_that_drives(void)
+TEST(in_a_callback_of_a_call_that_drives)
 {
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, NULL, 0, NULL);
@@ -301,7 +301,7 @@ static void tick_thread_callback(struct hwheel *w, const struct hwheel_event *e)
 	callback(w, e);
 }
 
-static void in_a_callback_of_the_tick_thread(void)
+TEST(in_a_callback_of_the_tick_thread)
 {
 	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, NULL, 0, NULL);
@@ -316,7 +316,7 @@ static void in_a_callback_of_the_tick_thread(void)
 	}
 }
 
-static void in_a_callback_of_a_worker(void)
+TEST(in_a_callback_of_a_worker)
 {
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, NULL, 2, NULL);
@@ -342,7 +342,7 @@ static struct hwheel *queue(hwheel_wake_fn wake)
 	return w;
 }
 
-static void in_a_callback_of_run_queued_and_of_stop(void)
+TEST(in_a_callback_of_run_queued_and_of_stop)
 {
 	for (int stops = 0; stops < 2; stops++) {
 		struct hwheel *w = queue(NULL);
@@ -369,7 +369,7 @@ static void quiet_wake(struct hwheel *w, void *arg)
 	wakes++;
 }
 
-static void in_a_callback_of_destroy(void)
+TEST(in_a_callback_of_destroy)
 {
 	struct hwheel_run run = { .size = sizeof run };
 	struct hwheel *w = queue(quiet_wake);
@@ -394,7 +394,7 @@ static void start(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Its thread does not drive. */
-static void a_callback_of_run_queued_starts_the_tick_thread(void)
+TEST(a_callback_of_run_queued_starts_the_tick_thread)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, quiet_executor, 0, NULL);
 
@@ -408,7 +408,7 @@ static void a_callback_of_run_queued_starts_the_tick_thread(void)
 	end(w);
 }
 
-static void in_the_executor(void)
+TEST(in_the_executor)
 {
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, executor, 0, NULL);
@@ -465,7 +465,7 @@ static void arm(struct hwheel *w, enum by by)
 	}
 }
 
-static void in_the_function_that_wakes(void)
+TEST(in_the_function_that_wakes)
 {
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++)
 		for (enum by by = 0; by < ARMS; by++) {
@@ -492,7 +492,7 @@ static void arm_for_the_past(struct hwheel *w, const struct hwheel_event *e)
 		EXPECT(hwheel_timer_mod(w, e->timer, 0, HWHEEL_ABS) == 0);
 }
 
-static void in_the_function_that_wakes_at_the_end_of_a_callback(void)
+TEST(in_the_function_that_wakes_at_the_end_of_a_callback)
 {
 	struct hwheel_run run = { .size = sizeof run };
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, quiet_executor, 0, wake);
@@ -511,16 +511,3 @@ static void in_the_function_that_wakes_at_the_end_of_a_callback(void)
 	CHECK_EQ(marks, 1);
 	end(w);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(in_a_callback_of_a_call_that_drives),
-	TEST(in_a_callback_of_the_tick_thread),
-	TEST(in_a_callback_of_a_worker),
-	TEST(in_a_callback_of_run_queued_and_of_stop),
-	TEST(in_a_callback_of_destroy),
-	TEST(a_callback_of_run_queued_starts_the_tick_thread),
-	TEST(in_the_executor),
-	TEST(in_the_function_that_wakes),
-	TEST(in_the_function_that_wakes_at_the_end_of_a_callback),
-};
-KTAP_MAIN(tests)

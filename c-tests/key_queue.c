@@ -6,7 +6,7 @@ static void set(struct hwheel *w, const char *key, hwheel_fn fn, uint64_t cookie
 	CHECK_EQ(hwheel_key_set(w, key, strlen(key), at, fn, cookie, HWHEEL_ABS), 0);
 }
 
-static void the_key_is_free_while_its_callback_waits(void)
+TEST(the_key_is_free_while_its_callback_waits)
 {
 	struct hwheel *w = on_call(MS);
 
@@ -41,7 +41,7 @@ static void set_again(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
-static void a_callback_in_a_worker_sets_its_own_key(void)
+TEST(a_callback_in_a_worker_sets_its_own_key)
 {
 	struct hwheel_options o = defaults();
 
@@ -60,7 +60,7 @@ static void a_callback_in_a_worker_sets_its_own_key(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void keys_leave_nothing_in_workers(void)
+TEST(keys_leave_nothing_in_workers)
 {
 	struct hwheel_options o = defaults();
 
@@ -80,10 +80,3 @@ static void keys_leave_nothing_in_workers(void)
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(the_key_is_free_while_its_callback_waits),
-	TEST(a_callback_in_a_worker_sets_its_own_key),
-	TEST(keys_leave_nothing_in_workers),
-};
-KTAP_MAIN(tests)

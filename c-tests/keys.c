@@ -17,7 +17,7 @@ static uint64_t live(struct hwheel *w)
 	return stats(w).live;
 }
 
-static void every_call_says_what_it_found(void)
+TEST(every_call_says_what_it_found)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -40,7 +40,7 @@ static void every_call_says_what_it_found(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void bad_arguments_change_nothing(void)
+TEST(bad_arguments_change_nothing)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	const char key[256] = "key";
@@ -68,7 +68,7 @@ static void bad_arguments_change_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void keys_are_bytes_of_any_kind_and_are_copied(void)
+TEST(keys_are_bytes_of_any_kind_and_are_copied)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	uint64_t number = 42;
@@ -94,7 +94,7 @@ static void keys_are_bytes_of_any_kind_and_are_copied(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_number_is_the_key_of_its_bytes(void)
+TEST(a_number_is_the_key_of_its_bytes)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	const uint64_t ids[] = { 0, 1, UINT64_C(1) << 63, UINT64_MAX };
@@ -127,7 +127,7 @@ static void a_number_is_the_key_of_its_bytes(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_fires_once_and_is_gone(void)
+TEST(it_fires_once_and_is_gone)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -163,7 +163,7 @@ static void note(struct hwheel *w, const struct hwheel_event *e)
 	seen[calls++ % ROOM] = e->cookie;
 }
 
-static void set_takes_deadline_callback_and_cookie(void)
+TEST(set_takes_deadline_callback_and_cookie)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -189,7 +189,7 @@ static void set_takes_deadline_callback_and_cookie(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void never_is_a_deadline_to_move_away_from(void)
+TEST(never_is_a_deadline_to_move_away_from)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -216,7 +216,7 @@ static void set_again(struct hwheel *w, const struct hwheel_event *e)
 		answers[3] = hwheel_key_set(w, KEY("a"), 0, set_again, e->cookie + 1, 0);
 }
 
-static void a_callback_may_set_its_own_key_again(void)
+TEST(a_callback_may_set_its_own_key_again)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -236,7 +236,7 @@ static void a_callback_may_set_its_own_key_again(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void drain_hands_back_and_empties(void)
+TEST(drain_hands_back_and_empties)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	uint64_t sum = 0;
@@ -266,7 +266,7 @@ static void drain_hands_back_and_empties(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void destroy_frees_what_is_pending(void)
+TEST(destroy_frees_what_is_pending)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -275,7 +275,7 @@ static void destroy_frees_what_is_pending(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void at_the_limit_the_old_timer_stays(void)
+TEST(at_the_limit_the_old_timer_stays)
 {
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1 };
 	struct hwheel *w = NULL;
@@ -293,7 +293,7 @@ static void at_the_limit_the_old_timer_stays(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void each_set_is_counted_by_how_it_ended(void)
+TEST(each_set_is_counted_by_how_it_ended)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
@@ -338,7 +338,7 @@ static size_t allocated(void)
 }
 
 /* However many keys there were, those that are gone have left no memory. */
-static void gone_keys_leave_no_memory(void)
+TEST(gone_keys_leave_no_memory)
 {
 	size_t before = allocated();
 	void *volatile block = malloc(100000);
@@ -383,7 +383,7 @@ static void *set_until_forked(void *wheel)
 	return NULL;
 }
 
-static void a_child_destroys_its_copy_whoever_held_a_lock(void)
+TEST(a_child_destroys_its_copy_whoever_held_a_lock)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	pthread_t thread;
@@ -544,44 +544,22 @@ static void storm_of(enum driver driver)
 	CHECK_EQ(hwheel_destroy(storm_wheel), 0);
 }
 
-static void in_a_storm_each_set_ends_once(void)
+TEST(in_a_storm_each_set_ends_once)
 {
 	storm_of(POLLED);
 }
 
-static void also_if_it_is_drained_in_the_middle(void)
+TEST(also_if_it_is_drained_in_the_middle)
 {
 	storm_of(DRAINED_IN_THE_MIDDLE);
 }
 
-static void also_beside_a_tick_thread(void)
+TEST(also_beside_a_tick_thread)
 {
 	storm_of(TICK_THREAD);
 }
 
-static void also_if_workers_run_the_callbacks(void)
+TEST(also_if_workers_run_the_callbacks)
 {
 	storm_of(POLLED_FOR_WORKERS);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(every_call_says_what_it_found),
-	TEST(bad_arguments_change_nothing),
-	TEST(keys_are_bytes_of_any_kind_and_are_copied),
-	TEST(a_number_is_the_key_of_its_bytes),
-	TEST(it_fires_once_and_is_gone),
-	TEST(set_takes_deadline_callback_and_cookie),
-	TEST(never_is_a_deadline_to_move_away_from),
-	TEST(a_callback_may_set_its_own_key_again),
-	TEST(drain_hands_back_and_empties),
-	TEST(destroy_frees_what_is_pending),
-	TEST(at_the_limit_the_old_timer_stays),
-	TEST(each_set_is_counted_by_how_it_ended),
-	TEST(gone_keys_leave_no_memory),
-	TEST(a_child_destroys_its_copy_whoever_held_a_lock),
-	TEST(in_a_storm_each_set_ends_once),
-	TEST(also_if_it_is_drained_in_the_middle),
-	TEST(also_beside_a_tick_thread),
-	TEST(also_if_workers_run_the_callbacks),
-};
-KTAP_MAIN(tests)

@@ -1,7 +1,7 @@
 /*
- * A small KTAP harness: each file is a program with a list of tests; each
- * test is a function; a failed check ends its test and is reported with file
- * and line. Output is line-buffered, plan first; exit 0 pass, 1 fail, 4 skip.
+ * A small KTAP harness: each file is a program, and each TEST() in it a test, run in the order
+ * of the file. A failed check ends its test and is reported with file and line. Output is
+ * line-buffered, plan first; exit 0 pass, 1 fail, 4 skip.
  */
 #ifndef KTAP_H
 #define KTAP_H
@@ -44,7 +44,31 @@
 struct ktap_test {
 	const char *name;
 	void (*run)(void);
+	int line;
+	struct ktap_test *next;
 };
+
+static struct ktap_test *ktap_tests;
+
+static inline void ktap_add(struct ktap_test *test)
+{
+	struct ktap_test **at = &ktap_tests;
+
+	while (*at != NULL && (*at)->line < test->line)
+		at = &(*at)->next;
+	test->next = *at;
+	*at = test;
+}
+
+/* TEST(name) { ... } is a test. */
+#define TEST(name) \
+	static void name(void); \
+	__attribute__((constructor)) static void ktap_add_##name(void) \
+	{ \
+		static struct ktap_test test = { #name, name, __LINE__, NULL }; \
+		ktap_add(&test); \
+	} \
+	static void name(void)
 
 static jmp_buf ktap_leave;
 static char ktap_why[512];
@@ -86,32 +110,43 @@ static int ktap_skipped;
 	longjmp(ktap_leave, 1); \
 } while (0)
 
-#define TEST(name) { #name, name }
-#define KTAP_MAIN(tests) \
-	int main(void) { return ktap_main(tests, sizeof(tests) / sizeof(tests)[0]); }
+/* What a program does first with its arguments; true if it cannot go on. */
+#ifndef KTAP_BEGIN
+#define KTAP_BEGIN(count, arguments) 0
+#endif
 
-static inline int ktap_main(const struct ktap_test *tests, size_t n)
+#ifndef FUZZER
+int main(int argc, char **argv)
 {
+	(void)argc;
+	(void)argv;
 	/* volatile: changed between setjmp and longjmp */
-	volatile size_t failed = 0, skipped = 0;
+	volatile unsigned n = 0, failed = 0, skipped = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("KTAP version 1\n1..%zu\n", n);
-	for (volatile size_t i = 0; i < n; i = i + 1) {
+	if (KTAP_BEGIN(argc, argv))
+		return 1;
+	for (const struct ktap_test *test = ktap_tests; test != NULL; test = test->next)
+		n = n + 1;
+	printf("KTAP version 1\n1..%u\n", n);
+	n = 0;
+	for (const struct ktap_test *volatile test = ktap_tests; test != NULL; test = test->next) {
 		ktap_skipped = 0;
+		n = n + 1;
 		if (setjmp(ktap_leave) == 0) {
-			tests[i].run();
-			printf("ok %zu %s\n", i + 1, tests[i].name);
+			test->run();
+			printf("ok %u %s\n", n, test->name);
 		} else if (ktap_skipped) {
 			skipped = skipped + 1;
-			printf("ok %zu %s # SKIP %s\n", i + 1, tests[i].name, ktap_why);
+			printf("ok %u %s # SKIP %s\n", n, test->name, ktap_why);
 		} else {
 			failed = failed + 1;
-			printf("# %s\nnot ok %zu %s\n", ktap_why, i + 1, tests[i].name);
+			printf("# %s\nnot ok %u %s\n", ktap_why, n, test->name);
 		}
 	}
 	return failed ? 1 : n && skipped == n ? 4 : 0;
 }
+#endif
 
 /* A manual wheel of the given shape; tick in ns, 0 for the defaults. */
 static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,

@@ -61,7 +61,7 @@ static void end_it(void)
 	EXPECT(fcntl(STDIN_FILENO, F_GETFD) >= 0, 1);
 }
 
-static void a_child_destroys_its_copy(void)
+TEST(a_child_destroys_its_copy)
 {
 	struct hwheel_options o = { .size = sizeof o };
 	int held = dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
@@ -78,9 +78,3 @@ static void a_child_destroys_its_copy(void)
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_child_destroys_its_copy),
-};
-
-KTAP_MAIN(tests)

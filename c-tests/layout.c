@@ -108,7 +108,7 @@ static struct hwheel *from_bytes(void)
 	return w;
 }
 
-static void options_are_read_at_these_offsets(void)
+TEST(options_are_read_at_these_offsets)
 {
 	struct hwheel *w = from_bytes();
 	uint64_t now, next;
@@ -123,7 +123,7 @@ static void options_are_read_at_these_offsets(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void events_and_stats_are_written_at_these_offsets(void)
+TEST(events_and_stats_are_written_at_these_offsets)
 {
 	_Alignas(8) unsigned char events[2 * 32], stats[80];
 	struct hwheel *w = from_bytes();
@@ -152,9 +152,3 @@ static void events_and_stats_are_written_at_these_offsets(void)
 	CHECK_EQ(get32(events + 28), HWHEEL_EVENT_DRAINED);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(options_are_read_at_these_offsets),
-	TEST(events_and_stats_are_written_at_these_offsets),
-};
-KTAP_MAIN(tests)

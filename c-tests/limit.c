@@ -31,7 +31,7 @@ static void full(struct hwheel *w)
 	CHECK_EQ(t, JUNK);
 }
 
-static void the_limit_is_exact(void)
+TEST(the_limit_is_exact)
 {
 	static const uint32_t limits[] = { 1, 2, 100, 32768, 32769 };
 
@@ -49,7 +49,7 @@ static void the_limit_is_exact(void)
 	}
 }
 
-static void there_is_room_again_after_free(void)
+TEST(there_is_room_again_after_free)
 {
 	struct hwheel *w = limited(3);
 	hwheel_timer_t t[3];
@@ -67,7 +67,7 @@ static void there_is_room_again_after_free(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void there_is_room_again_when_one_has_fired(void)
+TEST(there_is_room_again_when_one_has_fired)
 {
 	struct hwheel *w = limited(2);
 	struct hwheel_event e[4];
@@ -87,7 +87,7 @@ static void there_is_room_again_when_one_has_fired(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_full_wheel_still_moves_its_timers(void)
+TEST(a_full_wheel_still_moves_its_timers)
 {
 	struct hwheel *w = limited(1);
 	struct hwheel_event e[2];
@@ -117,7 +117,7 @@ static void *free_them(void *arg)
 	return NULL;
 }
 
-static void what_another_thread_has_freed_is_room(void)
+TEST(what_another_thread_has_freed_is_room)
 {
 	other.w = limited(100);
 	other.failed = 0;
@@ -198,7 +198,7 @@ static void *free_what_is_made(void *arg)
  * thread that the kernel stops in the middle of that holds the node back, and others
  * do not wait for it.
  */
-static void a_timer_that_was_freed_is_room_at_once(void)
+TEST(a_timer_that_was_freed_is_room_at_once)
 {
 	pthread_t threads[MAKERS + 1];
 
@@ -224,7 +224,7 @@ static void arm_the_next(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* One that frees itself. */
-static void a_timer_lives_until_its_callback_has_returned(void)
+TEST(a_timer_lives_until_its_callback_has_returned)
 {
 	for (uint32_t limit = 1; limit <= 2; limit++) {
 		struct hwheel *w = limited(limit);
@@ -239,14 +239,3 @@ static void a_timer_lives_until_its_callback_has_returned(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(the_limit_is_exact),
-	TEST(there_is_room_again_after_free),
-	TEST(there_is_room_again_when_one_has_fired),
-	TEST(a_full_wheel_still_moves_its_timers),
-	TEST(what_another_thread_has_freed_is_room),
-	TEST(a_timer_that_was_freed_is_room_at_once),
-	TEST(a_timer_lives_until_its_callback_has_returned),
-};
-KTAP_MAIN(tests)

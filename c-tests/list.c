@@ -21,7 +21,7 @@ static int list(struct hwheel *w, uint32_t max)
 	return sum;
 }
 
-static void a_listed_timer_is_as_it_was_armed(void)
+TEST(a_listed_timer_is_as_it_was_armed)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = 0;
@@ -45,7 +45,7 @@ static void a_listed_timer_is_as_it_was_armed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_listed_key_has_its_cookie_and_no_handle(void)
+TEST(a_listed_key_has_its_cookie_and_no_handle)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -59,7 +59,7 @@ static void a_listed_key_has_its_cookie_and_no_handle(void)
 }
 
 /* The purpose of the walk: cancel all timers that match. */
-static void all_that_match_can_be_cancelled(void)
+TEST(all_that_match_can_be_cancelled)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[7];
@@ -83,7 +83,7 @@ static void all_that_match_can_be_cancelled(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void each_is_listed_once_however_many_at_a_time(void)
+TEST(each_is_listed_once_however_many_at_a_time)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -101,7 +101,7 @@ static void each_is_listed_once_however_many_at_a_time(void)
 }
 
 /* The nodes of a large wheel are in several blocks. A walk may stop between two. */
-static void a_walk_goes_on_in_the_next_block(void)
+TEST(a_walk_goes_on_in_the_next_block)
 {
 	enum { MANY = 40000 };
 	static unsigned char seen[MANY];
@@ -117,7 +117,7 @@ static void a_walk_goes_on_in_the_next_block(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void wrong_arguments_are_refused(void)
+TEST(wrong_arguments_are_refused)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -156,7 +156,7 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-static void those_that_stay_are_listed_while_others_come_and_go(void)
+TEST(those_that_stay_are_listed_while_others_come_and_go)
 {
 	pthread_t threads[2];
 
@@ -185,14 +185,3 @@ static void those_that_stay_are_listed_while_others_come_and_go(void)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 	CHECK_EQ(hwheel_destroy(shared), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_listed_timer_is_as_it_was_armed),
-	TEST(a_listed_key_has_its_cookie_and_no_handle),
-	TEST(all_that_match_can_be_cancelled),
-	TEST(each_is_listed_once_however_many_at_a_time),
-	TEST(a_walk_goes_on_in_the_next_block),
-	TEST(wrong_arguments_are_refused),
-	TEST(those_that_stay_are_listed_while_others_come_and_go),
-};
-KTAP_MAIN(tests)

@@ -188,7 +188,7 @@ static void a_load(size_t pattern, enum driver driver, uint64_t tick_ns)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void memory_follows_the_timers_whatever_the_calls_and_the_driver(void)
+TEST(memory_follows_the_timers_whatever_the_calls_and_the_driver)
 {
 	static const uint64_t ticks[] = { 1000, MS, 100 * MS, 3600 * SEC };
 
@@ -199,7 +199,7 @@ static void memory_follows_the_timers_whatever_the_calls_and_the_driver(void)
 }
 
 /* Many calls: ten million arms, each shorter than the last one of its timer. */
-static void ten_million_ever_shorter_arms_stay_bounded(void)
+TEST(ten_million_ever_shorter_arms_stay_bounded)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t[10];
@@ -223,7 +223,7 @@ static void ten_million_ever_shorter_arms_stay_bounded(void)
 }
 
 /* None that lives is lost when its entry moves, and each fires at its tick. */
-static void each_fires_at_its_tick_however_often_it_moves(void)
+TEST(each_fires_at_its_tick_however_often_it_moves)
 {
 	enum { N = 20000 };
 	static hwheel_timer_t t[N];
@@ -292,7 +292,7 @@ static void one_deadline_again(uint64_t tick_ns, int cancelled)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void arms_for_one_tick_stay_bounded(void)
+TEST(arms_for_one_tick_stay_bounded)
 {
 	static const uint64_t ticks[] = { 1000, 4095, 1000000 };
 
@@ -303,7 +303,7 @@ static void arms_for_one_tick_stay_bounded(void)
 }
 
 /* The note for the first arm is there already, so later arms wake nobody and write none. */
-static void arms_to_later_wake_nobody(void)
+TEST(arms_to_later_wake_nobody)
 {
 	struct hwheel_options o = { .size = sizeof o, .tick_ns = 3600 * SEC };
 	struct hwheel_stats before;
@@ -344,7 +344,7 @@ static void a_callback(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* One timer whose periods are far behind, in a queue: the end of each callback asks again. */
-static void a_burst_that_is_far_behind_has_one_entry(void)
+TEST(a_burst_that_is_far_behind_has_one_entry)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = nothing_runs, .queue = 4,
@@ -369,7 +369,7 @@ static void run_at_once(struct hwheel *w, void *arg)
 }
 
 /* The periods of a burst whose callbacks all end within one call: one note serves all ends. */
-static void a_burst_whose_callbacks_end_at_once_has_one_note(void)
+TEST(a_burst_whose_callbacks_end_at_once_has_one_note)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4,
@@ -407,7 +407,7 @@ static void *one_timer_each(void *unused)
 }
 
 /* With any number of slots. The threads had an entry in each slot. */
-static void threads_take_no_memory_for_each_slot(void)
+TEST(threads_take_no_memory_for_each_slot)
 {
 	pthread_t threads[CROWD];
 	uint64_t before = 0;
@@ -496,7 +496,7 @@ static void threads_that_share_timers(int is_driven)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void threads_that_share_timers_stay_bounded(void)
+TEST(threads_that_share_timers_stay_bounded)
 {
 	threads_that_share_timers(0);
 	threads_that_share_timers(1);
@@ -513,7 +513,7 @@ static void *arm_and_end(void *unused)
 }
 
 /* A thread leaves its number, its inbox and its free records to the next one. */
-static void threads_that_come_and_go_leave_nothing(void)
+TEST(threads_that_come_and_go_leave_nothing)
 {
 	uint64_t before = 0;
 
@@ -566,7 +566,7 @@ static void *make_or_free(void *number)
 }
 
 /* The records that some threads free serve the threads that make timers. */
-static void threads_that_only_make_or_only_free_stay_bounded(void)
+TEST(threads_that_only_make_or_only_free_stay_bounded)
 {
 	enum { THREADS = 8 };
 	pthread_t threads[THREADS];
@@ -599,7 +599,7 @@ static uint64_t heap(void)
 #endif
 
 /* Of many keys few are left, whether the others were deleted or have fired. */
-static void keys_that_are_gone_take_no_memory(void)
+TEST(keys_that_are_gone_take_no_memory)
 {
 #if __GLIBC_PREREQ(2, 33)
 	enum { KEYS = 200000, ONE_OF = 500, LEFT = KEYS / ONE_OF };
@@ -635,7 +635,7 @@ static void keys_that_are_gone_take_no_memory(void)
 }
 
 /* With one timer each, which one thread arms in turn. */
-static void a_wheel_takes_little_memory(void)
+TEST(a_wheel_takes_little_memory)
 {
 	enum { WHEELS = 500, KB = 1024 };
 	static struct hwheel *w[WHEELS];
@@ -681,7 +681,7 @@ static void locked(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void memory_that_is_locked(void)
+TEST(memory_that_is_locked)
 {
 	pid_t child;
 	int status;
@@ -701,22 +701,3 @@ static void memory_that_is_locked(void)
 		SKIP("mlockall() is refused");
 	CHECK_EQ(status, 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(memory_follows_the_timers_whatever_the_calls_and_the_driver),
-	TEST(ten_million_ever_shorter_arms_stay_bounded),
-	TEST(each_fires_at_its_tick_however_often_it_moves),
-	TEST(arms_for_one_tick_stay_bounded),
-	TEST(arms_to_later_wake_nobody),
-	TEST(a_burst_that_is_far_behind_has_one_entry),
-	TEST(a_burst_whose_callbacks_end_at_once_has_one_note),
-	TEST(threads_take_no_memory_for_each_slot),
-	TEST(threads_that_share_timers_stay_bounded),
-	TEST(threads_that_come_and_go_leave_nothing),
-	TEST(threads_that_only_make_or_only_free_stay_bounded),
-	TEST(keys_that_are_gone_take_no_memory),
-	TEST(a_wheel_takes_little_memory),
-	TEST(memory_that_is_locked),
-};
-
-KTAP_MAIN(tests)

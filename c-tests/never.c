@@ -16,7 +16,7 @@ static void never(struct hwheel *w, hwheel_timer_t t)
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 }
 
-static void armed_for_never_it_does_not_fire(void)
+TEST(armed_for_never_it_does_not_fire)
 {
 	struct hwheel *w;
 	hwheel_timer_t t;
@@ -40,7 +40,7 @@ static void armed_for_never_it_does_not_fire(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void one_calls_for_never_do_not_fire(void)
+TEST(one_calls_for_never_do_not_fire)
 {
 	struct hwheel *w = ktap_manual(0, 1, 16, 5 * SEC);
 	hwheel_timer_t t = 0;
@@ -59,7 +59,7 @@ static void one_calls_for_never_do_not_fire(void)
 }
 
 /* The longest delay there is, from a time that is not the first. */
-static void a_delay_beyond_the_end_of_time_does_not_wrap(void)
+TEST(a_delay_beyond_the_end_of_time_does_not_wrap)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = ktap_timer(w);
@@ -74,7 +74,7 @@ static void a_delay_beyond_the_end_of_time_does_not_wrap(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void from_never_to_soon_and_back(void)
+TEST(from_never_to_soon_and_back)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -93,7 +93,7 @@ static void from_never_to_soon_and_back(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_period_without_end_fires_once(void)
+TEST(a_period_without_end_fires_once)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -106,7 +106,7 @@ static void a_period_without_end_fires_once(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void never_is_never_early_next_to_the_end(void)
+TEST(never_is_never_early_next_to_the_end)
 {
 	const uint64_t end = INT64_MAX;
 	struct hwheel *w = ktap_manual(SEC, 0, 0, end - 10 * SEC);
@@ -123,7 +123,7 @@ static void never_is_never_early_next_to_the_end(void)
 }
 
 /* A deadline below 2^63 whose tick ends after it. */
-static void a_deadline_in_the_last_tick_is_never(void)
+TEST(a_deadline_in_the_last_tick_is_never)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
@@ -136,14 +136,3 @@ static void a_deadline_in_the_last_tick_is_never(void)
 	CHECK_EQ(ns, HWHEEL_NEVER);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(armed_for_never_it_does_not_fire),
-	TEST(one_calls_for_never_do_not_fire),
-	TEST(a_delay_beyond_the_end_of_time_does_not_wrap),
-	TEST(from_never_to_soon_and_back),
-	TEST(a_period_without_end_fires_once),
-	TEST(never_is_never_early_next_to_the_end),
-	TEST(a_deadline_in_the_last_tick_is_never),
-};
-KTAP_MAIN(tests)

@@ -104,7 +104,44 @@ static unsigned arm_and_cancel(struct hwheel *w, int times)
 	return failed;
 }
 
-static void the_counters_count(void)
+static void *first_and_second_call(void *arg)
+{
+	struct hwheel **w = arg;
+	unsigned before = allocations, first;
+
+	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0)
+		return arg;
+	first = allocations - before;
+	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0 ||
+	    hwheel_once(w[1], SEC, NULL, 0, 0, NULL) != 0)
+		return arg;
+	return first <= 1 && allocations - before == first ? NULL : arg;
+}
+
+/* After the first 32 keys, the C library keeps a thread's values on the heap. */
+static void behind_many_keys(void)
+{
+	struct hwheel *w[2];
+	pthread_key_t key;
+	pthread_t thread;
+	void *bad;
+
+	for (int i = 0; i < 40; i++)
+		EXPECT(pthread_key_create(&key, NULL), 0);
+	EXPECT(hwheel_create(NULL, &w[0]), 0);
+	EXPECT(hwheel_create(NULL, &w[1]), 0);
+	EXPECT(pthread_create(&thread, NULL, first_and_second_call, w), 0);
+	EXPECT(pthread_join(thread, &bad), 0);
+	EXPECT(bad == NULL, 1);
+}
+
+/* In a child of a process that has no wheel yet: the first one comes after the keys. */
+TEST(behind_many_keys_a_thread_allocates_once)
+{
+	in_a_child(behind_many_keys);
+}
+
+TEST(the_counters_count)
 {
 	unsigned before = allocations;
 	void *volatile at = malloc(1);
@@ -117,7 +154,7 @@ static void the_counters_count(void)
 	CHECK_EQ(clock_reads, before + 1);
 }
 
-static void a_thread_that_has_met_the_wheel_calls_no_allocator(void)
+TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
 {
 	struct hwheel *w = wheel();
 	unsigned before;
@@ -129,7 +166,7 @@ static void a_thread_that_has_met_the_wheel_calls_no_allocator(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void nor_does_the_one_that_made_it(void)
+TEST(nor_does_the_one_that_made_it)
 {
 	struct hwheel *w = wheel();
 	unsigned before = allocations;
@@ -140,7 +177,7 @@ static void nor_does_the_one_that_made_it(void)
 }
 
 /* Not even where it must map more memory. */
-static void nor_when_there_are_many_timers(void)
+TEST(nor_when_there_are_many_timers)
 {
 	struct hwheel *w = wheel();
 	unsigned before = allocations;
@@ -152,7 +189,7 @@ static void nor_when_there_are_many_timers(void)
 }
 
 /* By key only where the table grows, or must copy a long key. */
-static void nor_does_a_short_key(void)
+TEST(nor_does_a_short_key)
 {
 	struct hwheel *w = wheel();
 	char key[31] = "thirty-one bytes are a long key";
@@ -198,7 +235,7 @@ static void *meet(void *arg)
 	return NULL;
 }
 
-static void a_fresh_thread_calls_no_allocator(void)
+TEST(a_fresh_thread_calls_no_allocator)
 {
 	memset(&fresh, 0, sizeof fresh);
 	fresh.w[0] = wheel();
@@ -213,7 +250,7 @@ static void a_fresh_thread_calls_no_allocator(void)
 	CHECK_EQ(hwheel_destroy(fresh.w[0]), 0);
 }
 
-static void nor_one_that_meets_more_wheels_than_it_remembers(void)
+TEST(nor_one_that_meets_more_wheels_than_it_remembers)
 {
 	pthread_t thread;
 
@@ -240,7 +277,7 @@ static void arm_in_callback(struct hwheel *w, const struct hwheel_event *e)
 	of_callback += allocations - before;
 }
 
-static void nor_the_driver_and_its_callbacks(void)
+TEST(nor_the_driver_and_its_callbacks)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -258,7 +295,7 @@ static void nor_the_driver_and_its_callbacks(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_delay_reads_the_clock(void)
+TEST(a_delay_reads_the_clock)
 {
 	struct hwheel *w = wheel();
 	hwheel_timer_t t = 0;
@@ -273,7 +310,7 @@ static void a_delay_reads_the_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_deadline_does_not_read_the_clock(void)
+TEST(a_deadline_does_not_read_the_clock)
 {
 	struct hwheel *w = wheel();
 	hwheel_timer_t t = 0;
@@ -299,7 +336,7 @@ static void a_deadline_does_not_read_the_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void never_does_not_read_the_clock(void)
+TEST(never_does_not_read_the_clock)
 {
 	struct hwheel *w = wheel();
 	unsigned before = clock_reads;
@@ -309,7 +346,7 @@ static void never_does_not_read_the_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_manual_wheel_reads_no_clock(void)
+TEST(a_manual_wheel_reads_no_clock)
 {
 	unsigned before = clock_reads;
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -319,58 +356,3 @@ static void a_manual_wheel_reads_no_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(clock_reads - before, 0);
 }
-
-static void *first_and_second_call(void *arg)
-{
-	struct hwheel **w = arg;
-	unsigned before = allocations, first;
-
-	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0)
-		return arg;
-	first = allocations - before;
-	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0 ||
-	    hwheel_once(w[1], SEC, NULL, 0, 0, NULL) != 0)
-		return arg;
-	return first <= 1 && allocations - before == first ? NULL : arg;
-}
-
-/* After the first 32 keys, the C library keeps a thread's values on the heap. */
-static void behind_many_keys(void)
-{
-	struct hwheel *w[2];
-	pthread_key_t key;
-	pthread_t thread;
-	void *bad;
-
-	for (int i = 0; i < 40; i++)
-		EXPECT(pthread_key_create(&key, NULL), 0);
-	EXPECT(hwheel_create(NULL, &w[0]), 0);
-	EXPECT(hwheel_create(NULL, &w[1]), 0);
-	EXPECT(pthread_create(&thread, NULL, first_and_second_call, w), 0);
-	EXPECT(pthread_join(thread, &bad), 0);
-	EXPECT(bad == NULL, 1);
-}
-
-/* In a child, so that the first wheel of the process comes after the keys. */
-static void behind_many_keys_a_thread_allocates_once(void)
-{
-	in_a_child(behind_many_keys);
-}
-
-static const struct ktap_test tests[] = {
-	/* it must come first: this process has no wheel yet */
-	TEST(behind_many_keys_a_thread_allocates_once),
-	TEST(the_counters_count),
-	TEST(a_thread_that_has_met_the_wheel_calls_no_allocator),
-	TEST(nor_does_the_one_that_made_it),
-	TEST(nor_when_there_are_many_timers),
-	TEST(nor_does_a_short_key),
-	TEST(a_fresh_thread_calls_no_allocator),
-	TEST(nor_one_that_meets_more_wheels_than_it_remembers),
-	TEST(nor_the_driver_and_its_callbacks),
-	TEST(a_delay_reads_the_clock),
-	TEST(a_deadline_does_not_read_the_clock),
-	TEST(never_does_not_read_the_clock),
-	TEST(a_manual_wheel_reads_no_clock),
-};
-KTAP_MAIN(tests)

@@ -31,7 +31,7 @@ static void stale(struct hwheel *w, hwheel_timer_t t)
 	CHECK_EQ(live(w), 0);
 }
 
-static void after_fires_once_and_is_gone(void)
+TEST(after_fires_once_and_is_gone)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * MS);
 	hwheel_timer_t t = 0;
@@ -53,7 +53,7 @@ static void after_fires_once_and_is_gone(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void at_fires_once_and_is_gone(void)
+TEST(at_fires_once_and_is_gone)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * MS);
 	hwheel_timer_t t = 0;
@@ -72,7 +72,7 @@ static void at_fires_once_and_is_gone(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_callback_is_called_once(void)
+TEST(a_callback_is_called_once)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -89,7 +89,7 @@ static void a_callback_is_called_once(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void nobody_needs_the_handle(void)
+TEST(nobody_needs_the_handle)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
@@ -104,7 +104,7 @@ static void nobody_needs_the_handle(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void delete_and_free_free_it(void)
+TEST(delete_and_free_free_it)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -132,7 +132,7 @@ static void delete_and_free_free_it(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_can_be_moved_before_it_fires(void)
+TEST(it_can_be_moved_before_it_fires)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -155,7 +155,7 @@ static void cancel_self(struct hwheel *w, const struct hwheel_event *e)
 	got.mod = hwheel_timer_mod(w, e->timer, MS, 0);
 }
 
-static void a_callback_cancels_its_own_one_shot(void)
+TEST(a_callback_cancels_its_own_one_shot)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -172,7 +172,7 @@ static void a_callback_cancels_its_own_one_shot(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_callback_cancels_its_own_period(void)
+TEST(a_callback_cancels_its_own_period)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -198,7 +198,7 @@ static void arm_self(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* "Frees itself when it has fired": not if its callback arms it again. */
-static void a_callback_arms_its_own_one_shot_again(void)
+TEST(a_callback_arms_its_own_one_shot_again)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -225,7 +225,7 @@ static void chain(struct hwheel *w, const struct hwheel_event *e)
 		got.mod = hwheel_once(w, MS, chain, e->cookie - 1, 0, NULL);
 }
 
-static void a_callback_makes_the_next_one(void)
+TEST(a_callback_makes_the_next_one)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -239,17 +239,3 @@ static void a_callback_makes_the_next_one(void)
 	CHECK_EQ(live(w), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(after_fires_once_and_is_gone),
-	TEST(at_fires_once_and_is_gone),
-	TEST(a_callback_is_called_once),
-	TEST(nobody_needs_the_handle),
-	TEST(delete_and_free_free_it),
-	TEST(it_can_be_moved_before_it_fires),
-	TEST(a_callback_cancels_its_own_one_shot),
-	TEST(a_callback_cancels_its_own_period),
-	TEST(a_callback_arms_its_own_one_shot_again),
-	TEST(a_callback_makes_the_next_one),
-};
-KTAP_MAIN(tests)

@@ -15,7 +15,7 @@ static struct hwheel *at_100_ms(int hand)
 	return w;
 }
 
-static void a_passed_deadline_fires_at_the_next_tick(void)
+TEST(a_passed_deadline_fires_at_the_next_tick)
 {
 	for (int hand = 0; hand < 2; hand++) {
 		for (int how = 0; how < 6; how++) {
@@ -38,7 +38,7 @@ static void a_passed_deadline_fires_at_the_next_tick(void)
 	}
 }
 
-static void a_range_in_the_past_fires_at_the_next_tick(void)
+TEST(a_range_in_the_past_fires_at_the_next_tick)
 {
 	for (int hand = 0; hand < 2; hand++) {
 		struct hwheel *w = at_100_ms(hand);
@@ -58,7 +58,7 @@ static void a_range_in_the_past_fires_at_the_next_tick(void)
 }
 
 /* Missed periods fire at once, with slack and without. */
-static void a_burst_with_slack_does_not_wait(void)
+TEST(a_burst_with_slack_does_not_wait)
 {
 	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
 	int n = 0;
@@ -74,7 +74,7 @@ static void a_burst_with_slack_does_not_wait(void)
 }
 
 /* A delay of 0 with slack s fires after s at the latest, and at the next tick. */
-static void slack_is_counted_from_the_deadline(void)
+TEST(slack_is_counted_from_the_deadline)
 {
 	for (uint64_t s = 0; s < 70; s++) {
 		struct hwheel *w = at_100_ms(1);
@@ -129,7 +129,7 @@ static void random_ranges(uint64_t tick)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void no_range_is_exceeded(void)
+TEST(no_range_is_exceeded)
 {
 	random_ranges(1000);
 	random_ranges(7001);
@@ -140,7 +140,7 @@ static void no_range_is_exceeded(void)
  * A call has stopped in the middle of what is due. A timer that is armed then, for a time that
  * has passed, is due at the next tick: all timers of earlier ticks come first.
  */
-static void one_that_has_passed_comes_behind_what_is_due(void)
+TEST(one_that_has_passed_comes_behind_what_is_due)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -161,14 +161,3 @@ static void one_that_has_passed_comes_behind_what_is_due(void)
 	CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_passed_deadline_fires_at_the_next_tick),
-	TEST(a_range_in_the_past_fires_at_the_next_tick),
-	TEST(a_burst_with_slack_does_not_wait),
-	TEST(slack_is_counted_from_the_deadline),
-	TEST(no_range_is_exceeded),
-	TEST(one_that_has_passed_comes_behind_what_is_due),
-};
-
-KTAP_MAIN(tests)

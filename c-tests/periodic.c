@@ -9,7 +9,7 @@ static uint64_t left(struct hwheel *w, hwheel_timer_t t)
 	return ns;
 }
 
-static void deadlines_do_not_drift(void)
+TEST(deadlines_do_not_drift)
 {
 	static const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST };
 
@@ -34,7 +34,7 @@ static void deadlines_do_not_drift(void)
 	}
 }
 
-static void delay_does_not_drift_without_a_miss(void)
+TEST(delay_does_not_drift_without_a_miss)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -51,7 +51,7 @@ static void delay_does_not_drift_without_a_miss(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void the_first_time_may_be_a_deadline(void)
+TEST(the_first_time_may_be_a_deadline)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, SEC);
 	struct hwheel_event e[2];
@@ -66,7 +66,7 @@ static void the_first_time_may_be_a_deadline(void)
 }
 
 /* It fires at the next tick and keeps its rhythm, however long ago the time was. */
-static void a_first_time_that_has_passed_is_the_beginning_of_its_rhythm(void)
+TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm)
 {
 	/* in hours; the period has three, and it is one to three until the next time */
 	const uint64_t hour = 3600 * SEC, ago[] = { 90, 2 * 24, 20 * 24, 30 * 365 * 24 };
@@ -97,7 +97,7 @@ static void a_first_time_that_has_passed_is_the_beginning_of_its_rhythm(void)
 
 /* Where the last of the missed times is too long ago to be kept, the rhythm begins at the
  * tick; with HWHEEL_MISSED_DELAY, where the last but one is. What was missed counts. */
-static void what_a_long_period_has_missed_counts(void)
+TEST(what_a_long_period_has_missed_counts)
 {
 	const uint64_t hour = 3600 * SEC;
 	const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
@@ -122,7 +122,7 @@ static void what_a_long_period_has_missed_counts(void)
 }
 
 /* The last of the times lies between the call and the tick: the timer fires for that one. */
-static void a_time_just_before_the_tick_is_the_last_of_those_that_passed(void)
+TEST(a_time_just_before_the_tick_is_the_last_of_those_that_passed)
 {
 	const uint64_t period = UINT64_C(1) << 54;
 	const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST };
@@ -154,7 +154,7 @@ static void make_long_one(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Also if the tick is rounded, because the hand is still far away. */
-static void so_is_a_time_just_before_a_tick_far_from_the_hand(void)
+TEST(so_is_a_time_just_before_a_tick_far_from_the_hand)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -168,7 +168,7 @@ static void so_is_a_time_just_before_a_tick_far_from_the_hand(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_period_of_days_is_rounded_up(void)
+TEST(a_period_of_days_is_rounded_up)
 {
 	const uint64_t two_47 = UINT64_C(1) << 47;
 	const uint64_t periods[][2] = {
@@ -190,7 +190,7 @@ static void a_period_of_days_is_rounded_up(void)
 	}
 }
 
-static void it_stays_armed_and_keeps_its_handle(void)
+TEST(it_stays_armed_and_keeps_its_handle)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -209,7 +209,7 @@ static void it_stays_armed_and_keeps_its_handle(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void skip_leaves_missed_periods_out_and_keeps_the_rhythm(void)
+TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -237,7 +237,7 @@ static void skip_leaves_missed_periods_out_and_keeps_the_rhythm(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_very_long_stall_is_one_event(void)
+TEST(a_very_long_stall_is_one_event)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -253,7 +253,7 @@ static void a_very_long_stall_is_one_event(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void burst_fires_each_until_caught_up(void)
+TEST(burst_fires_each_until_caught_up)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -276,7 +276,7 @@ static void burst_fires_each_until_caught_up(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void burst_goes_on_in_the_next_batch(void)
+TEST(burst_goes_on_in_the_next_batch)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -297,7 +297,7 @@ static void burst_goes_on_in_the_next_batch(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void delay_counts_from_now_after_a_miss(void)
+TEST(delay_counts_from_now_after_a_miss)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -316,7 +316,7 @@ static void delay_counts_from_now_after_a_miss(void)
 }
 
 /* Now may be late in its tick. */
-static void after_a_miss_delay_waits_for_a_whole_period(void)
+TEST(after_a_miss_delay_waits_for_a_whole_period)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -330,7 +330,7 @@ static void after_a_miss_delay_waits_for_a_whole_period(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void mod_sets_the_next_deadline_and_the_rhythm(void)
+TEST(mod_sets_the_next_deadline_and_the_rhythm)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -350,7 +350,7 @@ static void mod_sets_the_next_deadline_and_the_rhythm(void)
 }
 
 /* The time of a move is that of its tick. */
-static void after_a_move_the_rhythm_is_that_of_the_tick(void)
+TEST(after_a_move_the_rhythm_is_that_of_the_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -365,7 +365,7 @@ static void after_a_move_the_rhythm_is_that_of_the_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_period_below_a_tick_is_fired_once_a_tick(void)
+TEST(a_period_below_a_tick_is_fired_once_a_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -397,7 +397,7 @@ static void look(struct hwheel *w, const struct hwheel_event *e)
 		inside.left = UINT64_MAX;
 }
 
-static void it_is_armed_for_the_next_period_in_its_callback(void)
+TEST(it_is_armed_for_the_next_period_in_its_callback)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -412,7 +412,7 @@ static void it_is_armed_for_the_next_period_in_its_callback(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_thousand_rhythms_side_by_side(void)
+TEST(a_thousand_rhythms_side_by_side)
 {
 	enum { N = 1000 };
 	static uint64_t next[N + 1];
@@ -436,27 +436,3 @@ static void a_thousand_rhythms_side_by_side(void)
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(deadlines_do_not_drift),
-	TEST(delay_does_not_drift_without_a_miss),
-	TEST(the_first_time_may_be_a_deadline),
-	TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm),
-	TEST(what_a_long_period_has_missed_counts),
-	TEST(a_time_just_before_the_tick_is_the_last_of_those_that_passed),
-	TEST(so_is_a_time_just_before_a_tick_far_from_the_hand),
-	TEST(a_period_of_days_is_rounded_up),
-	TEST(it_stays_armed_and_keeps_its_handle),
-	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),
-	TEST(a_very_long_stall_is_one_event),
-	TEST(burst_fires_each_until_caught_up),
-	TEST(burst_goes_on_in_the_next_batch),
-	TEST(delay_counts_from_now_after_a_miss),
-	TEST(after_a_miss_delay_waits_for_a_whole_period),
-	TEST(mod_sets_the_next_deadline_and_the_rhythm),
-	TEST(after_a_move_the_rhythm_is_that_of_the_tick),
-	TEST(a_period_below_a_tick_is_fired_once_a_tick),
-	TEST(it_is_armed_for_the_next_period_in_its_callback),
-	TEST(a_thousand_rhythms_side_by_side),
-};
-KTAP_MAIN(tests)

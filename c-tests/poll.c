@@ -62,7 +62,7 @@ static void take(struct hwheel *w, int fd, struct hwheel_event *e, int want)
 	}
 }
 
-static void the_descriptor_is_one_and_close_on_exec(void)
+TEST(the_descriptor_is_one_and_close_on_exec)
 {
 	struct hwheel *w = on_clock(0);
 	int fd = hwheel_fd(w);
@@ -75,7 +75,7 @@ static void the_descriptor_is_one_and_close_on_exec(void)
 	CHECK_EQ(fcntl(fd, F_GETFD), -1);
 }
 
-static void it_is_not_readable_while_nothing_is_due(void)
+TEST(it_is_not_readable_while_nothing_is_due)
 {
 	struct hwheel *w = on_clock(0);
 	int fd = fresh_fd(w);
@@ -86,7 +86,7 @@ static void it_is_not_readable_while_nothing_is_due(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void epoll_tells_when_a_timer_is_due(void)
+TEST(epoll_tells_when_a_timer_is_due)
 {
 	static const uint32_t clocks[] = {
 		HWHEEL_CLOCK_MONOTONIC, HWHEEL_CLOCK_BOOTTIME, HWHEEL_CLOCK_REALTIME,
@@ -123,7 +123,7 @@ static void epoll_tells_when_a_timer_is_due(void)
 	}
 }
 
-static void never_early_and_in_order(void)
+TEST(never_early_and_in_order)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e[32];
@@ -153,7 +153,7 @@ static void never_early_and_in_order(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_full_batch_leaves_it_readable(void)
+TEST(a_full_batch_leaves_it_readable)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e[6];
@@ -178,7 +178,7 @@ static void a_full_batch_leaves_it_readable(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void timers_armed_before_the_descriptor_are_told(void)
+TEST(timers_armed_before_the_descriptor_are_told)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e;
@@ -198,7 +198,7 @@ static void *arm_soon(void *w)
 	return hwheel_once(w, 5 * MS, NULL, 8, 0, NULL) == 0 ? NULL : w;
 }
 
-static void an_arm_of_another_thread_wakes_the_waiter(void)
+TEST(an_arm_of_another_thread_wakes_the_waiter)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e;
@@ -215,7 +215,7 @@ static void an_arm_of_another_thread_wakes_the_waiter(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_works_without_the_descriptor(void)
+TEST(it_works_without_the_descriptor)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e;
@@ -232,7 +232,7 @@ static void it_works_without_the_descriptor(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void without_room_events_are_unclaimed(void)
+TEST(without_room_events_are_unclaimed)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_stats s = { .size = sizeof s };
@@ -267,7 +267,7 @@ static void drive_again(struct hwheel *w, const struct hwheel_event *e)
 	inside.destroy = hwheel_destroy(w);
 }
 
-static void a_callback_runs_here_and_does_not_drive(void)
+TEST(a_callback_runs_here_and_does_not_drive)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e;
@@ -294,7 +294,7 @@ static void *poll_once(void *w)
 	return NULL;
 }
 
-static void a_second_driver_is_refused(void)
+TEST(a_second_driver_is_refused)
 {
 	struct hwheel *w = on_clock(0);
 	struct hwheel_event e;
@@ -322,18 +322,3 @@ static void a_second_driver_is_refused(void)
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(the_descriptor_is_one_and_close_on_exec),
-	TEST(it_is_not_readable_while_nothing_is_due),
-	TEST(epoll_tells_when_a_timer_is_due),
-	TEST(never_early_and_in_order),
-	TEST(a_full_batch_leaves_it_readable),
-	TEST(timers_armed_before_the_descriptor_are_told),
-	TEST(an_arm_of_another_thread_wakes_the_waiter),
-	TEST(it_works_without_the_descriptor),
-	TEST(without_room_events_are_unclaimed),
-	TEST(a_callback_runs_here_and_does_not_drive),
-	TEST(a_second_driver_is_refused),
-};
-KTAP_MAIN(tests)

@@ -36,7 +36,7 @@ static void end(pthread_t thread)
 
 enum { TIMERS = 50000 };
 
-static void advance_is_not_disturbed(void)
+TEST(advance_is_not_disturbed)
 {
 	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
 	struct hwheel_event events[64];
@@ -66,7 +66,7 @@ static void advance_is_not_disturbed(void)
 }
 
 /* A poll that is refused would never see another edge. */
-static void an_edge_is_not_lost(void)
+TEST(an_edge_is_not_lost)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	struct hwheel_event events[64];
@@ -107,7 +107,7 @@ static void compare(struct hwheel *w, const struct hwheel_event *e)
 		atomic_fetch_add(&late, 1);
 }
 
-static void in_a_sweep_it_is_not_too_late(void)
+TEST(in_a_sweep_it_is_not_too_late)
 {
 	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
 
@@ -120,7 +120,7 @@ static void in_a_sweep_it_is_not_too_late(void)
 }
 
 /* As many were due as the array has room for. */
-static void after_a_full_batch_it_names_what_is_left(void)
+TEST(after_a_full_batch_it_names_what_is_left)
 {
 	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
 	struct hwheel_event events[4];
@@ -142,7 +142,7 @@ static void after_a_full_batch_it_names_what_is_left(void)
 }
 
 /* Where the tick thread sleeps it is as exact as without one. */
-static void beside_the_tick_thread_it_is_exact(void)
+TEST(beside_the_tick_thread_it_is_exact)
 {
 	struct hwheel *w = NULL;
 	uint64_t now, at = 0;
@@ -163,13 +163,3 @@ static void beside_the_tick_thread_it_is_exact(void)
 	CHECK_EQ(hwheel_next_expiry(w, &at), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(advance_is_not_disturbed),
-	TEST(an_edge_is_not_lost),
-	TEST(in_a_sweep_it_is_not_too_late),
-	TEST(after_a_full_batch_it_names_what_is_left),
-	TEST(beside_the_tick_thread_it_is_exact),
-};
-
-KTAP_MAIN(tests)

@@ -42,7 +42,7 @@ static void end(struct hwheel *w, int by_key)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void without_room_the_driver_runs_it(void)
+TEST(without_room_the_driver_runs_it)
 {
 	for (int by_key = 0; by_key < 2; by_key++) {
 		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, by_key);
@@ -58,7 +58,7 @@ static void without_room_the_driver_runs_it(void)
 	}
 }
 
-static void without_room_it_is_dropped_and_counted(void)
+TEST(without_room_it_is_dropped_and_counted)
 {
 	const uint64_t last = 5;
 
@@ -79,7 +79,7 @@ static void without_room_it_is_dropped_and_counted(void)
 	}
 }
 
-static void a_queue_may_have_room_for_one(void)
+TEST(a_queue_may_have_room_for_one)
 {
 	atomic_int asked = 0;
 	struct hwheel *w = with_executor(MS, 1, &asked);
@@ -97,7 +97,7 @@ static void a_queue_may_have_room_for_one(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void stop_and_destroy_run_what_is_queued(void)
+TEST(stop_and_destroy_run_what_is_queued)
 {
 	for (int i = 0; i < 4; i++) {
 		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, i / 2);
@@ -114,7 +114,7 @@ static void stop_and_destroy_run_what_is_queued(void)
 	}
 }
 
-static void drain_leaves_what_is_queued(void)
+TEST(drain_leaves_what_is_queued)
 {
 	const uint64_t key = 1;
 
@@ -147,7 +147,7 @@ static void *release_later(void *arg)
 	return NULL;
 }
 
-static void sync_delete_takes_out_what_is_queued(void)
+TEST(sync_delete_takes_out_what_is_queued)
 {
 	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, 0);
 	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
@@ -171,7 +171,7 @@ static void sync_delete_takes_out_what_is_queued(void)
 }
 
 /* At the front or behind it. */
-static void the_place_of_what_was_taken_out_is_free(void)
+TEST(the_place_of_what_was_taken_out_is_free)
 {
 	atomic_int asked = 0;
 	struct hwheel *w = with_executor(MS, 2, &asked);
@@ -266,7 +266,7 @@ static void at_random(uint32_t size, unsigned runs_of_8)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_is_full_when_all_places_are_taken(void)
+TEST(it_is_full_when_all_places_are_taken)
 {
 	for (uint32_t size = 1; size <= 64; size *= 2)
 		for (unsigned runs_of_8 = 0; runs_of_8 <= 4; runs_of_8++)
@@ -274,7 +274,7 @@ static void it_is_full_when_all_places_are_taken(void)
 }
 
 /* The oldest stays, as if its executor were stuck, and all others are taken out. */
-static void the_oldest_holds_up_no_place(void)
+TEST(the_oldest_holds_up_no_place)
 {
 	enum { SIZE = 1024 };
 	static hwheel_timer_t t[SIZE];
@@ -323,7 +323,7 @@ static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The only worker waits for a callback that is queued behind it. */
-static void sync_delete_in_a_worker_takes_out_what_it_waits_for(void)
+TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for)
 {
 	struct hwheel_options o = defaults();
 
@@ -345,18 +345,3 @@ static void sync_delete_in_a_worker_takes_out_what_it_waits_for(void)
 	CHECK_EQ(atomic_load(&order), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(without_room_the_driver_runs_it),
-	TEST(without_room_it_is_dropped_and_counted),
-	TEST(a_queue_may_have_room_for_one),
-	TEST(stop_and_destroy_run_what_is_queued),
-	TEST(drain_leaves_what_is_queued),
-	TEST(sync_delete_takes_out_what_is_queued),
-	TEST(the_place_of_what_was_taken_out_is_free),
-	TEST(it_is_full_when_all_places_are_taken),
-	TEST(the_oldest_holds_up_no_place),
-	TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for),
-};
-
-KTAP_MAIN(tests)

@@ -133,20 +133,9 @@ static void check(void (*run)(void))
 	CHECK_EQ(status, 0);
 }
 
-static void start_without_a_thread(void) { check(no_thread); }
-static void start_without_a_stack(void) { check(no_stack); }
-static void workers_without_stacks(void) { check(no_stacks_for_workers); }
-static void start_without_a_descriptor_for_the_name(void) { check(no_descriptor_for_the_name); }
-static void descriptor_without_one(void) { check(no_descriptor); }
-static void create_without_space(void) { check(no_space_at_all); }
-
-static const struct ktap_test tests[] = {
-	TEST(start_without_a_thread),
-	TEST(start_without_a_stack),
-	TEST(workers_without_stacks),
-	TEST(start_without_a_descriptor_for_the_name),
-	TEST(descriptor_without_one),
-	TEST(create_without_space),
-};
-
-KTAP_MAIN(tests)
+TEST(start_without_a_thread) { check(no_thread); }
+TEST(start_without_a_stack) { check(no_stack); }
+TEST(workers_without_stacks) { check(no_stacks_for_workers); }
+TEST(start_without_a_descriptor_for_the_name) { check(no_descriptor_for_the_name); }
+TEST(descriptor_without_one) { check(no_descriptor); }
+TEST(create_without_space) { check(no_space_at_all); }

@@ -43,7 +43,7 @@ static void *waits(void *arg)
 	return arg;
 }
 
-static void nobody_spins(void)
+TEST(nobody_spins)
 {
 	pthread_t threads[THREADS];
 	void *ok;
@@ -67,7 +67,7 @@ static void *normal(void *arg)
 
 /* A thread of a real-time priority, on the processor of one that is preempted while it
  * holds the lock. */
-static void a_preempted_thread_holds_up_no_other(void)
+TEST(a_preempted_thread_holds_up_no_other)
 {
 	struct sched_param high = { .sched_priority = 10 }, low = { .sched_priority = 0 };
 	struct hwheel *w = ktap_manual(0, 1, 2, 0);
@@ -110,10 +110,3 @@ static void a_preempted_thread_holds_up_no_other(void)
 	 * have stood still. */
 	CHECK(slow < 2);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(nobody_spins),
-	TEST(a_preempted_thread_holds_up_no_other),
-};
-
-KTAP_MAIN(tests)

@@ -97,7 +97,7 @@ static void no_descriptors(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void without_descriptors_it_is_driven_by_hand(void)
+TEST(without_descriptors_it_is_driven_by_hand)
 {
 	in_a_child(no_descriptors);
 }
@@ -120,7 +120,7 @@ static void descriptors_come_and_go(void)
 	EXPECT(descriptors(), before);
 }
 
-static void one_descriptor_at_most_and_it_is_closed(void)
+TEST(one_descriptor_at_most_and_it_is_closed)
 {
 	in_a_child(descriptors_come_and_go);
 }
@@ -156,7 +156,7 @@ static void shrinking_address_space(void)
 	EXPECT(refused >= 3, 1);
 }
 
-static void create_without_address_space_leaves_nothing_behind(void)
+TEST(create_without_address_space_leaves_nothing_behind)
 {
 	in_a_child(shrinking_address_space);
 }
@@ -175,7 +175,7 @@ static void the_first_wheel_of_a_process(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void also_for_the_first_wheel(void)
+TEST(also_for_the_first_wheel)
 {
 	in_a_child(the_first_wheel_of_a_process);
 }
@@ -222,7 +222,7 @@ static void few_mappings(void)
 	EXPECT(refused >= 1, 1);
 }
 
-static void create_at_the_limit_on_mappings(void)
+TEST(create_at_the_limit_on_mappings)
 {
 	in_a_child(few_mappings);
 }
@@ -250,7 +250,7 @@ static void no_memory_for_timers(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void setup_without_memory_changes_nothing(void)
+TEST(setup_without_memory_changes_nothing)
 {
 	in_a_child(no_memory_for_timers);
 }
@@ -284,7 +284,7 @@ static void no_memory_for_arms(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void arming_without_memory_changes_nothing(void)
+TEST(arming_without_memory_changes_nothing)
 {
 	in_a_child(no_memory_for_arms);
 }
@@ -326,7 +326,7 @@ static void as_many_as_there_is_room_for(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void every_armed_timer_fires_without_memory(void)
+TEST(every_armed_timer_fires_without_memory)
 {
 	in_a_child(as_many_as_there_is_room_for);
 }
@@ -350,7 +350,7 @@ static void no_thread(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void without_a_thread_it_is_driven_by_hand(void)
+TEST(without_a_thread_it_is_driven_by_hand)
 {
 	in_a_child(no_thread);
 }
@@ -375,7 +375,7 @@ static void a_thousand_wheels(void)
 	EXPECT(in_use() <= before, 1);
 }
 
-static void destroy_gives_everything_back(void)
+TEST(destroy_gives_everything_back)
 {
 	in_a_child(a_thousand_wheels);
 }
@@ -434,7 +434,7 @@ static void more_threads_than_numbers(void)
 	EXPECT(hwheel_destroy(of_all), 0);
 }
 
-static void a_thread_that_ends_keeps_no_number(void)
+TEST(a_thread_that_ends_keeps_no_number)
 {
 	if (KTAP_SLOW)
 		SKIP("33,000 threads take too long here");
@@ -517,7 +517,7 @@ static void a_thread_for_each_number(void)
 	EXPECT(hwheel_destroy(of_all), 0);
 }
 
-static void the_32768th_thread_is_refused(void)
+TEST(the_32768th_thread_is_refused)
 {
 #ifndef __GLIBC__
 	SKIP("a thread that ends by the system call cannot be joined here");
@@ -526,19 +526,3 @@ static void the_32768th_thread_is_refused(void)
 		SKIP("32,767 threads take too long here");
 	in_a_child(a_thread_for_each_number);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(without_descriptors_it_is_driven_by_hand),
-	TEST(one_descriptor_at_most_and_it_is_closed),
-	TEST(create_without_address_space_leaves_nothing_behind),
-	TEST(also_for_the_first_wheel),
-	TEST(create_at_the_limit_on_mappings),
-	TEST(setup_without_memory_changes_nothing),
-	TEST(arming_without_memory_changes_nothing),
-	TEST(every_armed_timer_fires_without_memory),
-	TEST(without_a_thread_it_is_driven_by_hand),
-	TEST(destroy_gives_everything_back),
-	TEST(a_thread_that_ends_keeps_no_number),
-	TEST(the_32768th_thread_is_refused),
-};
-KTAP_MAIN(tests)

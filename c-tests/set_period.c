@@ -24,7 +24,7 @@ static uint64_t due(struct hwheel *w, uint64_t now)
 	return e[0].deadline_ns;
 }
 
-static void a_timer_of_setup_gets_a_rhythm_that_does_not_drift(void)
+TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift)
 {
 	const uint64_t period = 10 * MS + 333;
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -46,7 +46,7 @@ static void a_timer_of_setup_gets_a_rhythm_that_does_not_drift(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_change_counts_from_the_next_firing(void)
+TEST(a_change_counts_from_the_next_firing)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 100 * MS);
@@ -62,7 +62,7 @@ static void a_change_counts_from_the_next_firing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void without_a_period_it_fires_once_more(void)
+TEST(without_a_period_it_fires_once_more)
 {
 	static const uint64_t none[] = { 0, HWHEEL_NEVER };
 
@@ -88,7 +88,7 @@ static void without_a_period_it_fires_once_more(void)
 	}
 }
 
-static void a_timer_of_once_goes_on(void)
+TEST(a_timer_of_once_goes_on)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -103,7 +103,7 @@ static void a_timer_of_once_goes_on(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void missed_periods_are_left_out_and_counted(void)
+TEST(missed_periods_are_left_out_and_counted)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 10 * MS);
@@ -117,7 +117,7 @@ static void missed_periods_are_left_out_and_counted(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_burst_stays_a_burst(void)
+TEST(a_burst_stays_a_burst)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -140,7 +140,7 @@ static void change(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The timer is pending for the next period while its callback runs. */
-static void its_own_callback_may_change_it(void)
+TEST(its_own_callback_may_change_it)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	uint64_t ns = 0;
@@ -158,7 +158,7 @@ static void its_own_callback_may_change_it(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void what_cannot_be_is_refused_and_changes_nothing(void)
+TEST(what_cannot_be_is_refused_and_changes_nothing)
 {
 	static const uint64_t negative[] = {
 		UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1, HWHEEL_NEVER - 1,
@@ -191,7 +191,7 @@ static void many_lives(struct hwheel *w)
 	}
 }
 
-static void the_key_of_an_earlier_timer_is_none_of_its_own(void)
+TEST(the_key_of_an_earlier_timer_is_none_of_its_own)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
@@ -206,7 +206,7 @@ static void the_key_of_an_earlier_timer_is_none_of_its_own(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void the_rhythm_of_an_earlier_timer_is_none_of_its_own(void)
+TEST(the_rhythm_of_an_earlier_timer_is_none_of_its_own)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
@@ -221,17 +221,3 @@ static void the_rhythm_of_an_earlier_timer_is_none_of_its_own(void)
 	CHECK_EQ(e[0].missed, 4);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift),
-	TEST(a_change_counts_from_the_next_firing),
-	TEST(without_a_period_it_fires_once_more),
-	TEST(a_timer_of_once_goes_on),
-	TEST(missed_periods_are_left_out_and_counted),
-	TEST(a_burst_stays_a_burst),
-	TEST(its_own_callback_may_change_it),
-	TEST(what_cannot_be_is_refused_and_changes_nothing),
-	TEST(the_key_of_an_earlier_timer_is_none_of_its_own),
-	TEST(the_rhythm_of_an_earlier_timer_is_none_of_its_own),
-};
-KTAP_MAIN(tests)

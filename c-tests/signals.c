@@ -53,12 +53,12 @@ static void crash_in(uint32_t threads)
 	}
 }
 
-static void the_handler_runs_for_a_fault_in_the_tick_thread(void)
+TEST(the_handler_runs_for_a_fault_in_the_tick_thread)
 {
 	crash_in(0);
 }
 
-static void the_handler_runs_for_a_fault_in_a_worker(void)
+TEST(the_handler_runs_for_a_fault_in_a_worker)
 {
 	crash_in(1);
 }
@@ -106,15 +106,7 @@ static void profile(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_profiler_sees_callbacks(void)
+TEST(a_profiler_sees_callbacks)
 {
 	in_a_child(profile);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(the_handler_runs_for_a_fault_in_the_tick_thread),
-	TEST(the_handler_runs_for_a_fault_in_a_worker),
-	TEST(a_profiler_sees_callbacks),
-};
-
-KTAP_MAIN(tests)

@@ -13,7 +13,7 @@ static uint64_t fires_at(struct hwheel *w, uint64_t from_ms, uint64_t to_ms)
 	return 0;
 }
 
-static void it_fires_in_the_range(void)
+TEST(it_fires_in_the_range)
 {
 	static const uint64_t delays[] = { 1, 2, 99, 100, 1000, 4097 };
 	static const uint64_t slacks[] = { 0, 1, 2, 3, 100, 1000 };
@@ -34,7 +34,7 @@ static void it_fires_in_the_range(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void the_event_says_what_was_asked_for(void)
+TEST(the_event_says_what_was_asked_for)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
@@ -51,7 +51,7 @@ static void the_event_says_what_was_asked_for(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void many_share_a_tick(void)
+TEST(many_share_a_tick)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[100];
@@ -66,7 +66,7 @@ static void many_share_a_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_timer_due_in_the_range_stays(void)
+TEST(a_timer_due_in_the_range_stays)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
@@ -91,7 +91,7 @@ static void a_timer_due_in_the_range_stays(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void errors_change_nothing(void)
+TEST(errors_change_nothing)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
@@ -118,7 +118,7 @@ static void errors_change_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_period_with_slack_does_not_drift(void)
+TEST(a_period_with_slack_does_not_drift)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -139,7 +139,7 @@ static void a_period_with_slack_does_not_drift(void)
 }
 
 /* The exact time of a period is kept together with its tick, however far that is. */
-static void a_period_with_days_of_slack_does_not_drift(void)
+TEST(a_period_with_days_of_slack_does_not_drift)
 {
 	const uint64_t hour = 3600 * SEC, period = 150 * hour;
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -162,7 +162,7 @@ static void a_period_with_days_of_slack_does_not_drift(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void slack_beyond_the_period_loses_none(void)
+TEST(slack_beyond_the_period_loses_none)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -200,7 +200,7 @@ static uint64_t wakeups(uint64_t slack_ns)
 }
 
 /* Whether the period was the longer one when the timer was made, or not. */
-static void a_shorter_period_has_less_slack(void)
+TEST(a_shorter_period_has_less_slack)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -218,7 +218,7 @@ static void a_shorter_period_has_less_slack(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_first_time_that_has_passed_has_none(void)
+TEST(a_first_time_that_has_passed_has_none)
 {
 	static const uint64_t ago_h[] = { 0, 1, 38, 40, 4000 };
 
@@ -234,26 +234,10 @@ static void a_first_time_that_has_passed_has_none(void)
 	}
 }
 
-static void ten_thousand_wake_the_thread_a_tenth_as_often(void)
+TEST(ten_thousand_wake_the_thread_a_tenth_as_often)
 {
 	uint64_t with = wakeups(100 * MS), without = wakeups(0);
 
 	printf("# %" PRIu64 " wake-ups with slack, %" PRIu64 " without\n", with, without);
 	CHECK(with * 10 <= without);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(it_fires_in_the_range),
-	TEST(the_event_says_what_was_asked_for),
-	TEST(many_share_a_tick),
-	TEST(a_timer_due_in_the_range_stays),
-	TEST(errors_change_nothing),
-	TEST(a_period_with_slack_does_not_drift),
-	TEST(a_period_with_days_of_slack_does_not_drift),
-	TEST(slack_beyond_the_period_loses_none),
-	TEST(a_shorter_period_has_less_slack),
-	TEST(a_first_time_that_has_passed_has_none),
-	TEST(ten_thousand_wake_the_thread_a_tenth_as_often),
-};
-
-KTAP_MAIN(tests)

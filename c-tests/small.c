@@ -56,7 +56,7 @@ static long bytes(int wheels, uint32_t workers, int started)
 }
 
 /* The first one of the process pays for what all of them share. */
-static void a_wheel_with_one_timer_takes_64_kB(void)
+TEST(a_wheel_with_one_timer_takes_64_kB)
 {
 	long first = bytes(1, 0, 0), each = bytes(WHEELS, 0, 0);
 
@@ -65,7 +65,7 @@ static void a_wheel_with_one_timer_takes_64_kB(void)
 	CHECK(each <= MOST);
 }
 
-static void with_its_threads_it_takes_64_kB(void)
+TEST(with_its_threads_it_takes_64_kB)
 {
 	long thread = bytes(WHEELS, 0, 1), worker = bytes(WHEELS, 1, 0);
 
@@ -95,7 +95,7 @@ static void *live(void *arg)
 /* glibc's. What musl calls the smallest, 2 kB, has no room for a printf(). */
 enum { SMALLEST = 16384 };
 
-static void the_smallest_stack_is_enough(void)
+TEST(the_smallest_stack_is_enough)
 {
 	pthread_attr_t small;
 	pthread_t thread;
@@ -107,10 +107,3 @@ static void the_smallest_stack_is_enough(void)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(pthread_attr_destroy(&small), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_wheel_with_one_timer_takes_64_kB),
-	TEST(with_its_threads_it_takes_64_kB),
-	TEST(the_smallest_stack_is_enough),
-};
-KTAP_MAIN(tests)

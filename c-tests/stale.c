@@ -57,7 +57,7 @@ static int is_enough(time_t begin)
 	return t.tv_sec - begin > 1;
 }
 
-static void a_stale_arm_touches_nothing(void)
+TEST(a_stale_arm_touches_nothing)
 {
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
 	struct timespec begin;
@@ -98,9 +98,3 @@ static void a_stale_arm_touches_nothing(void)
 	CHECK(armed != 0 && stale != 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_stale_arm_touches_nothing),
-};
-
-KTAP_MAIN(tests)

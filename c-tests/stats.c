@@ -9,7 +9,7 @@ static void nothing(struct hwheel *w, const struct hwheel_event *e)
 	(void)e;
 }
 
-static void a_new_wheel_has_done_nothing(void)
+TEST(a_new_wheel_has_done_nothing)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = stats(w);
@@ -28,7 +28,7 @@ static void a_new_wheel_has_done_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_size_below_eight_is_refused(void)
+TEST(a_size_below_eight_is_refused)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
@@ -44,7 +44,7 @@ static void a_size_below_eight_is_refused(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_short_struct_is_filled_as_far_as_it_goes(void)
+TEST(a_short_struct_is_filled_as_far_as_it_goes)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -64,7 +64,7 @@ static void a_short_struct_is_filled_as_far_as_it_goes(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void an_unknown_tail_is_zeroed(void)
+TEST(an_unknown_tail_is_zeroed)
 {
 	static _Alignas(struct hwheel_stats) unsigned char bytes[5000];
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -90,7 +90,7 @@ static void an_unknown_tail_is_zeroed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void live_is_what_exists(void)
+TEST(live_is_what_exists)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t[10];
@@ -112,7 +112,7 @@ static void live_is_what_exists(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void firings_are_counted(void)
+TEST(firings_are_counted)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[20];
@@ -149,7 +149,7 @@ static void firings_are_counted(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void drained_timers_have_not_fired(void)
+TEST(drained_timers_have_not_fired)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
@@ -163,7 +163,7 @@ static void drained_timers_have_not_fired(void)
 }
 
 /* A note for an arm whose timer the driver would look at too late. */
-static void advances_are_sweeps_and_some_arms_leave_a_note(void)
+TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -197,7 +197,7 @@ static void advances_are_sweeps_and_some_arms_leave_a_note(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void timers_take_memory(void)
+TEST(timers_take_memory)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -214,7 +214,7 @@ static void timers_take_memory(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void the_earliest_arm_kicks_a_sleeper(void)
+TEST(the_earliest_arm_kicks_a_sleeper)
 {
 	struct hwheel *w = NULL;
 	struct pollfd p = { -1, POLLIN, 0 };
@@ -244,7 +244,7 @@ static void the_earliest_arm_kicks_a_sleeper(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void the_tick_threads_wakeups_are_counted(void)
+TEST(the_tick_threads_wakeups_are_counted)
 {
 	struct hwheel *w = NULL;
 	uint64_t before, end = ktap_clock() + 20 * SEC;
@@ -262,7 +262,7 @@ static void the_tick_threads_wakeups_are_counted(void)
 }
 
 /* A node counts to 2^16 on its own. */
-static void moves_are_counted_however_many(void)
+TEST(moves_are_counted_however_many)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
@@ -279,7 +279,7 @@ static void moves_are_counted_however_many(void)
 }
 
 /* From the deadline to the sweep, in powers of two. */
-static void lateness_is_counted_by_its_length(void)
+TEST(lateness_is_counted_by_its_length)
 {
 	static const uint64_t late[] = { 0, 1, 2, 3, 4, 1023, 1024, 5 * SEC, 40 * 60 * SEC };
 	static const unsigned element[] = { 0, 1, 2, 2, 3, 10, 11, 33, 39 };
@@ -296,20 +296,3 @@ static void lateness_is_counted_by_its_length(void)
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_new_wheel_has_done_nothing),
-	TEST(a_size_below_eight_is_refused),
-	TEST(a_short_struct_is_filled_as_far_as_it_goes),
-	TEST(an_unknown_tail_is_zeroed),
-	TEST(live_is_what_exists),
-	TEST(firings_are_counted),
-	TEST(lateness_is_counted_by_its_length),
-	TEST(drained_timers_have_not_fired),
-	TEST(advances_are_sweeps_and_some_arms_leave_a_note),
-	TEST(timers_take_memory),
-	TEST(the_earliest_arm_kicks_a_sleeper),
-	TEST(the_tick_threads_wakeups_are_counted),
-	TEST(moves_are_counted_however_many),
-};
-KTAP_MAIN(tests)

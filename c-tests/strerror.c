@@ -1,7 +1,7 @@
 /* hwheel_strerror(): words for every error that the header names. */
 #include "ktap.h"
 
-static void every_error_has_words_of_its_own(void)
+TEST(every_error_has_words_of_its_own)
 {
 	static const int errors[] = {
 		EINVAL, ESTALE, ENOSPC, ENOMEM, EBUSY, EDEADLK, ESHUTDOWN, E2BIG, EMFILE,
@@ -27,7 +27,7 @@ static void every_error_has_words_of_its_own(void)
 		     "the timer or the wheel is shut down, or this is a forked child") == 0);
 }
 
-static void any_number_has_words(void)
+TEST(any_number_has_words)
 {
 	CHECK(strcmp(hwheel_strerror(0), "success") == 0);
 	CHECK(strcmp(hwheel_strerror(1), "success") == 0);
@@ -35,9 +35,3 @@ static void any_number_has_words(void)
 	CHECK(strcmp(hwheel_strerror(-12345), "unknown error") == 0);
 	CHECK(strcmp(hwheel_strerror(INT32_MIN), "unknown error") == 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(every_error_has_words_of_its_own),
-	TEST(any_number_has_words),
-};
-KTAP_MAIN(tests)

@@ -68,7 +68,7 @@ static void stop_with_a_full_queue(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void stop_returns_though_the_executor_refuses(void)
+TEST(stop_returns_though_the_executor_refuses)
 {
 	in_a_child(stop_with_a_full_queue);
 }
@@ -84,7 +84,7 @@ static void destroy_with_a_full_queue(void)
 	EXPECT(atomic_load(&ran), TIMERS);
 }
 
-static void destroy_returns_though_the_executor_refuses(void)
+TEST(destroy_returns_though_the_executor_refuses)
 {
 	in_a_child(destroy_with_a_full_queue);
 }
@@ -103,7 +103,7 @@ static void stop_after_an_advance(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void stop_runs_what_an_advance_has_queued(void)
+TEST(stop_runs_what_an_advance_has_queued)
 {
 	in_a_child(stop_after_an_advance);
 }
@@ -130,7 +130,7 @@ static void delete_sync_beside_an_executor_that_refuses(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void delete_sync_does_not_wait_for_what_never_begins(void)
+TEST(delete_sync_does_not_wait_for_what_never_begins)
 {
 	in_a_child(delete_sync_beside_an_executor_that_refuses);
 }
@@ -166,7 +166,7 @@ static void sync_calls_on_what_is_gone(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void sync_calls_take_out_what_is_gone(void)
+TEST(sync_calls_take_out_what_is_gone)
 {
 	in_a_child(sync_calls_on_what_is_gone);
 }
@@ -208,18 +208,7 @@ static void stop_from_the_executor(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void the_executor_cannot_stop_the_wheel(void)
+TEST(the_executor_cannot_stop_the_wheel)
 {
 	in_a_child(stop_from_the_executor);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(stop_returns_though_the_executor_refuses),
-	TEST(destroy_returns_though_the_executor_refuses),
-	TEST(stop_runs_what_an_advance_has_queued),
-	TEST(delete_sync_does_not_wait_for_what_never_begins),
-	TEST(sync_calls_take_out_what_is_gone),
-	TEST(the_executor_cannot_stop_the_wheel),
-};
-
-KTAP_MAIN(tests)

@@ -113,7 +113,7 @@ static hwheel_timer_t held_timer(struct hwheel *w)
 	return t;
 }
 
-static void they_wait_for_a_running_callback(void)
+TEST(they_wait_for_a_running_callback)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = started();
@@ -128,7 +128,7 @@ static void they_wait_for_a_running_callback(void)
 	}
 }
 
-static void they_cancel_what_was_armed_beside_its_callback(void)
+TEST(they_cancel_what_was_armed_beside_its_callback)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = started();
@@ -145,7 +145,7 @@ static void they_cancel_what_was_armed_beside_its_callback(void)
 }
 
 /* Armed again by the callback itself while somebody waits: one, it was armed. */
-static void delete_sync_cancels_what_arms_itself_again(void)
+TEST(delete_sync_cancels_what_arms_itself_again)
 {
 	struct hwheel *w = started();
 	hwheel_timer_t t = 0;
@@ -160,7 +160,7 @@ static void delete_sync_cancels_what_arms_itself_again(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void shutdown_sync_refuses_what_arms_itself_again(void)
+TEST(shutdown_sync_refuses_what_arms_itself_again)
 {
 	struct hwheel *w = started();
 	hwheel_timer_t t = 0;
@@ -174,7 +174,7 @@ static void shutdown_sync_refuses_what_arms_itself_again(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void they_wait_for_a_period(void)
+TEST(they_wait_for_a_period)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = started();
@@ -190,7 +190,7 @@ static void they_wait_for_a_period(void)
 	}
 }
 
-static void they_wait_for_a_one_shot(void)
+TEST(they_wait_for_a_one_shot)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = started();
@@ -206,7 +206,7 @@ static void they_wait_for_a_one_shot(void)
 }
 
 /* "-ESTALE - no such timer, or not any more; its callback is over." */
-static void a_freed_timer_is_waited_for_as_well(void)
+TEST(a_freed_timer_is_waited_for_as_well)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = started();
@@ -221,7 +221,7 @@ static void a_freed_timer_is_waited_for_as_well(void)
 	}
 }
 
-static void delete_and_free_do_not_wait(void)
+TEST(delete_and_free_do_not_wait)
 {
 	struct hwheel *w = started();
 	hwheel_timer_t t = 0;
@@ -239,7 +239,7 @@ static void delete_and_free_do_not_wait(void)
 
 static struct waiter many[4];
 
-static void several_threads_wait_for_the_same_callback(void)
+TEST(several_threads_wait_for_the_same_callback)
 {
 	struct hwheel *w = started();
 	hwheel_timer_t t = 0;
@@ -281,7 +281,7 @@ static void wait_for_oneself(struct hwheel *w, const struct hwheel_event *e)
 	own.mod_after = hwheel_timer_mod(w, e->timer, 3600 * SEC, 0);
 }
 
-static void from_its_own_callback_it_is_a_deadlock(void)
+TEST(from_its_own_callback_it_is_a_deadlock)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
@@ -325,7 +325,7 @@ static void drive_an_inner_wheel(struct hwheel *w, const struct hwheel_event *e)
 	hwheel_advance(inner, SEC, NULL, 0, NULL);
 }
 
-static void also_through_another_wheel(void)
+TEST(also_through_another_wheel)
 {
 	struct hwheel *inner = ktap_manual(0, 0, 0, 0);
 
@@ -359,7 +359,7 @@ static void wait_for_the_sibling(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The sibling is due at the same tick: already found, but not begun. */
-static void a_callback_waits_for_its_sibling(void)
+TEST(a_callback_waits_for_its_sibling)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -390,7 +390,7 @@ static void must_not_run_when_dead(struct hwheel *w, const struct hwheel_event *
 }
 
 /* A timer that arms itself on each tick, shut down at any moment. */
-static void it_does_not_run_after_they_have_returned(void)
+TEST(it_does_not_run_after_they_have_returned)
 {
 	struct hwheel_options o;
 	struct hwheel *w = NULL;
@@ -475,7 +475,7 @@ static void *delete_the_first(void *unused)
 	}
 }
 
-static void they_do_not_wait_for_the_next_callback(void)
+TEST(they_do_not_wait_for_the_next_callback)
 {
 	pthread_t thread;
 	uint64_t now = 0;
@@ -520,7 +520,7 @@ static void delete_another(struct hwheel *w, const struct hwheel_event *e)
 	again = again && hwheel_timer_free(w, t) == 0;
 }
 
-static void a_new_timer_is_not_that_of_the_callback(void)
+TEST(a_new_timer_is_not_that_of_the_callback)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
@@ -532,22 +532,3 @@ static void a_new_timer_is_not_that_of_the_callback(void)
 	CHECK_EQ(deleted, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(they_wait_for_a_running_callback),
-	TEST(they_cancel_what_was_armed_beside_its_callback),
-	TEST(delete_sync_cancels_what_arms_itself_again),
-	TEST(shutdown_sync_refuses_what_arms_itself_again),
-	TEST(they_wait_for_a_period),
-	TEST(they_wait_for_a_one_shot),
-	TEST(a_freed_timer_is_waited_for_as_well),
-	TEST(delete_and_free_do_not_wait),
-	TEST(several_threads_wait_for_the_same_callback),
-	TEST(from_its_own_callback_it_is_a_deadlock),
-	TEST(also_through_another_wheel),
-	TEST(a_callback_waits_for_its_sibling),
-	TEST(it_does_not_run_after_they_have_returned),
-	TEST(they_do_not_wait_for_the_next_callback),
-	TEST(a_new_timer_is_not_that_of_the_callback),
-};
-KTAP_MAIN(tests)

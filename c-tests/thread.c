@@ -64,7 +64,7 @@ static void reset(void)
 	atomic_store(&unblocked, 0);
 }
 
-static void callbacks_run_on_a_thread_that_blocks_the_program_s_signals(void)
+TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 {
 	struct hwheel *w = wheel();
 	sigset_t before, after;
@@ -84,7 +84,7 @@ static void callbacks_run_on_a_thread_that_blocks_the_program_s_signals(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void callbacks_are_never_early(void)
+TEST(callbacks_are_never_early)
 {
 	struct hwheel *w = wheel();
 	uint64_t x = 88172645463325252u;
@@ -104,7 +104,7 @@ static void callbacks_are_never_early(void)
 	CHECK_EQ(atomic_load(&early), 0);
 }
 
-static void every_clock_can_be_ticked(void)
+TEST(every_clock_can_be_ticked)
 {
 	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel_options o;
@@ -124,7 +124,7 @@ static void every_clock_can_be_ticked(void)
 	}
 }
 
-static void started_it_cannot_be_started_or_polled(void)
+TEST(started_it_cannot_be_started_or_polled)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_event e;
@@ -142,7 +142,7 @@ static void started_it_cannot_be_started_or_polled(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_stops_and_starts_again(void)
+TEST(it_stops_and_starts_again)
 {
 	struct hwheel *w = wheel();
 
@@ -164,7 +164,7 @@ static void it_stops_and_starts_again(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void stopped_nothing_fires_and_timers_stay_armed(void)
+TEST(stopped_nothing_fires_and_timers_stay_armed)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_event e;
@@ -189,7 +189,7 @@ static void stopped_nothing_fires_and_timers_stay_armed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void timers_without_a_callback_are_unclaimed(void)
+TEST(timers_without_a_callback_are_unclaimed)
 {
 	struct hwheel *w = wheel();
 	struct hwheel_stats s = { .size = sizeof s };
@@ -221,7 +221,7 @@ static void misbehave(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&done_inside, 1);
 }
 
-static void a_callback_does_not_stop_its_own_thread(void)
+TEST(a_callback_does_not_stop_its_own_thread)
 {
 	struct hwheel *w = wheel();
 
@@ -271,7 +271,7 @@ static void no_executor(struct hwheel *w, void *arg)
  * Of two that stop it while a callback runs, one waits and one is refused, whichever
  * thread runs the callback.
  */
-static void only_one_thread_stops_it(void)
+TEST(only_one_thread_stops_it)
 {
 	enum { TICK_THREAD, POLL, WORKER, EXECUTOR, WAYS };
 
@@ -330,7 +330,7 @@ static void *let_go(void *arg)
 	return arg;
 }
 
-static void stop_and_destroy_wait_for_the_callback(void)
+TEST(stop_and_destroy_wait_for_the_callback)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = wheel();
@@ -351,7 +351,7 @@ static void stop_and_destroy_wait_for_the_callback(void)
 	}
 }
 
-static void stop_does_not_run_what_is_left(void)
+TEST(stop_does_not_run_what_is_left)
 {
 	struct hwheel *w = wheel();
 	pthread_t thread;
@@ -386,7 +386,7 @@ static void call_slowly(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The tick thread ends after the callback that it runs, however many timers are due. */
-static void a_stop_ends_in_the_middle_of_a_sweep(void)
+TEST(a_stop_ends_in_the_middle_of_a_sweep)
 {
 	struct hwheel *w = wheel();
 	const int many = 5000;
@@ -413,7 +413,7 @@ static void handler(int signal)
 		atomic_fetch_add(&handled_elsewhere, 1);
 }
 
-static void signals_of_the_process_are_not_handled_there(void)
+TEST(signals_of_the_process_are_not_handled_there)
 {
 	struct hwheel *w = wheel();
 	struct sigaction on, old;
@@ -445,7 +445,7 @@ static uint64_t wakeups(struct hwheel *w)
 }
 
 /* One timer an hour away, in the hashed shape and in the hierarchical one. */
-static void idle_it_does_not_wake(void)
+TEST(idle_it_does_not_wake)
 {
 	static const uint32_t levels[2] = { 1, 0 };
 	struct hwheel *w[2];
@@ -500,7 +500,7 @@ static void *poll_once(void *unused)
 	return unused;
 }
 
-static void a_stop_waits_for_a_poll(void)
+TEST(a_stop_waits_for_a_poll)
 {
 	pthread_t thread;
 	int running, before;
@@ -534,7 +534,7 @@ static void *end_it(void *unused)
 }
 
 /* A thread that pthread_cancel() ends in the middle of a stop completes the stop first. */
-static void a_thread_that_is_cancelled_ends_the_wheel_first(void)
+TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 {
 	for (int k = 0; k < 3; k++) {
 		pthread_t thread, driver;
@@ -606,7 +606,7 @@ static void *poll_one_of_two(void *unused)
 }
 
 /* After the stop, no poll uses the wheel, so it can be destroyed. */
-static void a_stop_waits_until_a_poll_has_ended(void)
+TEST(a_stop_waits_until_a_poll_has_ended)
 {
 	for (int started = 0; started < 2; started++) {
 		pthread_t thread;
@@ -638,7 +638,7 @@ static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The thread reaches no cancellation point, neither in a callback nor in the library. */
-static void a_tick_thread_that_is_cancelled_drives_on(void)
+TEST(a_tick_thread_that_is_cancelled_drives_on)
 {
 	struct hwheel *w = wheel();
 
@@ -671,7 +671,7 @@ static void *stop_the_polled(void *unused)
 }
 
 /* At every moment some poll is about to return, but each one does return. */
-static void a_stop_waits_for_no_later_poll(void)
+TEST(a_stop_waits_for_no_later_poll)
 {
 	enum { POLLS = 4, TIMERS = 4000 };
 	pthread_t polls[POLLS], stop;
@@ -713,7 +713,7 @@ static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e
 }
 
 /* The stop may find a start under way, which fails as this thread polls. */
-static void a_stop_waits_for_a_poll_beside_a_start(void)
+TEST(a_stop_waits_for_a_poll_beside_a_start)
 {
 	pthread_t thread;
 	int running;
@@ -744,7 +744,7 @@ static int next_descriptor(void)
 	return fd;
 }
 
-static void a_start_that_is_refused_makes_no_descriptor(void)
+TEST(a_start_that_is_refused_makes_no_descriptor)
 {
 	struct hwheel *w = wheel(), *manual = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -757,28 +757,3 @@ static void a_start_that_is_refused_makes_no_descriptor(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(hwheel_destroy(manual), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals),
-	TEST(callbacks_are_never_early),
-	TEST(every_clock_can_be_ticked),
-	TEST(started_it_cannot_be_started_or_polled),
-	TEST(it_stops_and_starts_again),
-	TEST(a_start_that_is_refused_makes_no_descriptor),
-	TEST(stopped_nothing_fires_and_timers_stay_armed),
-	TEST(timers_without_a_callback_are_unclaimed),
-	TEST(a_callback_does_not_stop_its_own_thread),
-	TEST(only_one_thread_stops_it),
-	TEST(stop_and_destroy_wait_for_the_callback),
-	TEST(stop_does_not_run_what_is_left),
-	TEST(a_stop_ends_in_the_middle_of_a_sweep),
-	TEST(signals_of_the_process_are_not_handled_there),
-	TEST(idle_it_does_not_wake),
-	TEST(a_stop_waits_for_a_poll),
-	TEST(a_stop_waits_until_a_poll_has_ended),
-	TEST(a_stop_waits_for_no_later_poll),
-	TEST(a_stop_waits_for_a_poll_beside_a_start),
-	TEST(a_thread_that_is_cancelled_ends_the_wheel_first),
-	TEST(a_tick_thread_that_is_cancelled_drives_on),
-};
-KTAP_MAIN(tests)

@@ -10,7 +10,7 @@ static const uint64_t negative[] = {
 
 #define EACH(i) for (size_t i = 0; i < sizeof negative / sizeof negative[0]; i++)
 
-static void a_negative_time_arms_nothing(void)
+TEST(a_negative_time_arms_nothing)
 {
 	static const uint32_t flags[] = {
 		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
@@ -38,7 +38,7 @@ static void a_negative_time_arms_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_negative_time_makes_nothing(void)
+TEST(a_negative_time_makes_nothing)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = JUNK;
@@ -58,7 +58,7 @@ static void a_negative_time_makes_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_negative_time_does_not_move_a_key(void)
+TEST(a_negative_time_does_not_move_a_key)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
@@ -74,7 +74,7 @@ static void a_negative_time_does_not_move_a_key(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_negative_time_among_many_stops_none_of_the_others(void)
+TEST(a_negative_time_among_many_stops_none_of_the_others)
 {
 	static const uint32_t flags[] = { 0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_REDUCE };
 
@@ -99,7 +99,7 @@ static void a_negative_time_among_many_stops_none_of_the_others(void)
 }
 
 /* Never is a time to wait for, not one that a clock can show. */
-static void a_manual_clock_takes_no_negative_time_and_no_never(void)
+TEST(a_manual_clock_takes_no_negative_time_and_no_never)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
 	struct hwheel_event e;
@@ -117,7 +117,7 @@ static void a_manual_clock_takes_no_negative_time_and_no_never(void)
 }
 
 /* Nor can a wheel be made of one, and no call is bounded by one. */
-static void an_option_or_a_bound_is_not_negative(void)
+TEST(an_option_or_a_bound_is_not_negative)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0), *system = NULL, *none = NULL;
 	struct hwheel_event e;
@@ -143,13 +143,3 @@ static void an_option_or_a_bound_is_not_negative(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(hwheel_destroy(system), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_negative_time_arms_nothing),
-	TEST(a_negative_time_makes_nothing),
-	TEST(a_negative_time_does_not_move_a_key),
-	TEST(a_negative_time_among_many_stops_none_of_the_others),
-	TEST(a_manual_clock_takes_no_negative_time_and_no_never),
-	TEST(an_option_or_a_bound_is_not_negative),
-};
-KTAP_MAIN(tests)

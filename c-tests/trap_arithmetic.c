@@ -4,7 +4,7 @@
 #include <poll.h>
 #include "records.h"
 
-static void a1_huge_delay_does_not_fire_now(void)
+TEST(a1_huge_delay_does_not_fire_now)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned wrap = 0; wrap < 3; wrap++) {
@@ -44,7 +44,7 @@ static void a1_huge_delay_does_not_fire_now(void)
 	}
 }
 
-static void a1_huge_deadline_does_not_fire_now(void)
+TEST(a1_huge_deadline_does_not_fire_now)
 {
 	const uint64_t deadlines[] = {
 		HWHEEL_NEVER, INT64_MAX, INT64_MAX - 1, INT64_MAX - 1000000,
@@ -70,7 +70,7 @@ static void a1_huge_deadline_does_not_fire_now(void)
 }
 
 /* A period so long that its second deadline overflows fires once, not without end. */
-static void a1_huge_period_does_not_wrap(void)
+TEST(a1_huge_period_does_not_wrap)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -88,7 +88,7 @@ static void a1_huge_period_does_not_wrap(void)
 	}
 }
 
-static void a2_deadlines_next_to_reserved_values_are_kept(void)
+TEST(a2_deadlines_next_to_reserved_values_are_kept)
 {
 	static const unsigned bits[] = { 6, 12, 24, 28, 30, 31, 32, 36, 39, 40, 42, 44 };
 
@@ -113,7 +113,7 @@ static void a2_deadlines_next_to_reserved_values_are_kept(void)
 }
 
 /* Beyond 2^36 ticks: late by at most a hundred-millionth, never early. */
-static void a2_far_deadlines_are_never_early(void)
+TEST(a2_far_deadlines_are_never_early)
 {
 	static const unsigned bits[] = { 36, 37, 38, 39, 40, 42 };
 	static const struct shape two[] = { { 1000, 4, 256 }, { 7001, 1, 256 }, { 1000000, 2, 16 } };
@@ -138,7 +138,7 @@ static void a2_far_deadlines_are_never_early(void)
 }
 
 /* A deadline too far to be reached is neither forgotten nor shortened. */
-static void a2_remaining_of_the_farthest_is_right(void)
+TEST(a2_remaining_of_the_farthest_is_right)
 {
 	for (unsigned bit = 40; bit < 63; bit++) {
 		struct hwheel *w = ktap_manual(1000, 4, 256, 77);
@@ -153,7 +153,7 @@ static void a2_remaining_of_the_farthest_is_right(void)
 	}
 }
 
-static void a10_never_early_by_part_of_a_tick(void)
+TEST(a10_never_early_by_part_of_a_tick)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -168,7 +168,7 @@ static void a10_never_early_by_part_of_a_tick(void)
 }
 
 /* A delay counts from the clock's nanosecond, not from the last tick. */
-static void a10_delay_counts_from_the_nanosecond(void)
+TEST(a10_delay_counts_from_the_nanosecond)
 {
 	struct hwheel *w = start(&shapes[0], 10 * MS);
 
@@ -185,7 +185,7 @@ static void a10_delay_counts_from_the_nanosecond(void)
 	done(w);
 }
 
-static void a11_milliseconds_past_32_bits(void)
+TEST(a11_milliseconds_past_32_bits)
 {
 	static const uint64_t days = UINT64_C(1) << 32;	/* 49.7 of them */
 
@@ -201,7 +201,7 @@ static void a11_milliseconds_past_32_bits(void)
 }
 
 /* Delays around 2^31 and 2^32 nanoseconds, microseconds and milliseconds. */
-static void a11_delays_past_32_bits_of_any_unit(void)
+TEST(a11_delays_past_32_bits_of_any_unit)
 {
 	static const uint64_t units[] = { 1, 1000, 1000000 };
 
@@ -216,7 +216,7 @@ static void a11_delays_past_32_bits_of_any_unit(void)
 				}
 }
 
-static void a12_zero_and_the_past_fire_at_the_next_tick(void)
+TEST(a12_zero_and_the_past_fire_at_the_next_tick)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -245,7 +245,7 @@ static void a12_zero_and_the_past_fire_at_the_next_tick(void)
 	}
 }
 
-static void a12_the_past_after_a_jump(void)
+TEST(a12_the_past_after_a_jump)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -266,7 +266,7 @@ static void a12_the_past_after_a_jump(void)
 	}
 }
 
-static void a13_deadlines_off_the_grid_are_not_lost(void)
+TEST(a13_deadlines_off_the_grid_are_not_lost)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, stride = t > 3 ? t * 7 / 10 : 1;
@@ -296,7 +296,7 @@ static void a13_deadlines_off_the_grid_are_not_lost(void)
 	}
 }
 
-static void a13_the_wheel_starts_off_the_grid(void)
+TEST(a13_the_wheel_starts_off_the_grid)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -312,7 +312,7 @@ static void a13_the_wheel_starts_off_the_grid(void)
 	}
 }
 
-static void a14_units_are_nanoseconds_throughout(void)
+TEST(a14_units_are_nanoseconds_throughout)
 {
 	struct hwheel *w = start(&shapes[0], 0);
 	uint64_t left = 0, next = 0, now = 1;
@@ -339,7 +339,7 @@ static void a14_units_are_nanoseconds_throughout(void)
 }
 
 /* A wait shorter than the unit of a sleep is not rounded to none at all. */
-static void a14_short_waits_do_not_spin(void)
+TEST(a14_short_waits_do_not_spin)
 {
 	static const uint64_t delays[] = { 1, 999, 400000, 999999, 1000001, 2300000 };
 
@@ -368,24 +368,3 @@ static void a14_short_waits_do_not_spin(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a1_huge_delay_does_not_fire_now),
-	TEST(a1_huge_deadline_does_not_fire_now),
-	TEST(a1_huge_period_does_not_wrap),
-	TEST(a2_deadlines_next_to_reserved_values_are_kept),
-	TEST(a2_far_deadlines_are_never_early),
-	TEST(a2_remaining_of_the_farthest_is_right),
-	TEST(a10_never_early_by_part_of_a_tick),
-	TEST(a10_delay_counts_from_the_nanosecond),
-	TEST(a11_milliseconds_past_32_bits),
-	TEST(a11_delays_past_32_bits_of_any_unit),
-	TEST(a12_zero_and_the_past_fire_at_the_next_tick),
-	TEST(a12_the_past_after_a_jump),
-	TEST(a13_deadlines_off_the_grid_are_not_lost),
-	TEST(a13_the_wheel_starts_off_the_grid),
-	TEST(a14_units_are_nanoseconds_throughout),
-	TEST(a14_short_waits_do_not_spin),
-};
-
-KTAP_MAIN(tests)

@@ -23,7 +23,7 @@ static void d3_end(struct hwheel *w, const struct hwheel_event *e)
 	d3_done++;
 }
 
-static void d3_callback_cannot_destroy_the_wheel(void)
+TEST(d3_callback_cannot_destroy_the_wheel)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		struct hwheel *w = start(&shapes[i], 0);
@@ -38,7 +38,7 @@ static void d3_callback_cannot_destroy_the_wheel(void)
 	}
 }
 
-static void d3_callback_of_the_thread_cannot_either(void)
+TEST(d3_callback_of_the_thread_cannot_either)
 {
 	struct hwheel *w = start_thread();
 
@@ -62,7 +62,7 @@ static void d3_other(struct hwheel *w, const struct hwheel_event *e)
 	EXPECT(hwheel_destroy(other), 0);
 }
 
-static void d3_callback_may_destroy_another_wheel(void)
+TEST(d3_callback_may_destroy_another_wheel)
 {
 	struct hwheel *other = ktap_manual(0, 0, 0, 0);
 	struct hwheel *w = start(&shapes[0], 0);
@@ -116,13 +116,13 @@ static int d7_child(uint64_t how, int threaded)
 	return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
 }
 
-static void d7_callback_that_aborts_ends_the_process(void)
+TEST(d7_callback_that_aborts_ends_the_process)
 {
 	CHECK_EQ(d7_child(0, 0), SIGABRT);
 	CHECK_EQ(d7_child(0, 1), SIGABRT);
 }
 
-static void d7_fault_in_a_callback_ends_the_process(void)
+TEST(d7_fault_in_a_callback_ends_the_process)
 {
 	CHECK_EQ(d7_child(1, 0), SIGSEGV);
 	/* the tick thread blocks signals; that of a fault is fatal all the same */
@@ -147,7 +147,7 @@ static void d8_note(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The thread runs callbacks one by one: they come late, all, and in order. */
-static void d8_slow_callback_loses_nothing(void)
+TEST(d8_slow_callback_loses_nothing)
 {
 	struct hwheel *w = start_thread();
 	uint64_t now = 0;
@@ -168,7 +168,7 @@ static void d8_slow_callback_loses_nothing(void)
 }
 
 /* It does not delay arms from outside. */
-static void d8_slow_callback_does_not_hold_up_arms(void)
+TEST(d8_slow_callback_does_not_hold_up_arms)
 {
 	struct hwheel *w = start_thread();
 	hwheel_timer_t timer;
@@ -201,7 +201,7 @@ static void d10_poll(struct hwheel *w, const struct hwheel_event *e)
 	d10_done++;
 }
 
-static void d10_poll_in_a_callback_is_refused(void)
+TEST(d10_poll_in_a_callback_is_refused)
 {
 	struct hwheel *w = NULL;
 
@@ -222,16 +222,3 @@ static void d10_poll_in_a_callback_is_refused(void)
 	CHECK_EQ(bad, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(d3_callback_cannot_destroy_the_wheel),
-	TEST(d3_callback_of_the_thread_cannot_either),
-	TEST(d3_callback_may_destroy_another_wheel),
-	TEST(d7_callback_that_aborts_ends_the_process),
-	TEST(d7_fault_in_a_callback_ends_the_process),
-	TEST(d8_slow_callback_loses_nothing),
-	TEST(d8_slow_callback_does_not_hold_up_arms),
-	TEST(d10_poll_in_a_callback_is_refused),
-};
-
-KTAP_MAIN(tests)

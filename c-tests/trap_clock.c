@@ -1,7 +1,7 @@
 /* Time base: defects that other timers had where the clock misbehaves or jumps. */
 #include "own_clock.h"
 
-static void b1_arm_after_idle_is_not_early(void)
+TEST(b1_arm_after_idle_is_not_early)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -23,7 +23,7 @@ static void b1_arm_after_idle_is_not_early(void)
 }
 
 /* An arm on a system clock that nobody has polled while the wheel was empty. */
-static void b1_arm_after_unpolled_idle_is_not_early(void)
+TEST(b1_arm_after_unpolled_idle_is_not_early)
 {
 	for (unsigned bit = 10; bit < 44; bit += 2) {
 		struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 100 * SEC + 1);
@@ -46,7 +46,7 @@ static void b1_arm_after_unpolled_idle_is_not_early(void)
 }
 
 /* Ticks in which nothing is due are not gone through one by one. */
-static void b1_idle_ticks_cost_nothing(void)
+TEST(b1_idle_ticks_cost_nothing)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		struct hwheel *w = start(&shapes[i], 0);
@@ -60,7 +60,7 @@ static void b1_idle_ticks_cost_nothing(void)
 	}
 }
 
-static void b2_clock_steps_back(void)
+TEST(b2_clock_steps_back)
 {
 	static const uint64_t steps[] = {
 		1, 999, 999999, MS, MS + 1, 50 * MS, SEC, 60 * SEC, 3600 * SEC,
@@ -101,7 +101,7 @@ static void b2_clock_steps_back(void)
 }
 
 /* Back and forth at random: timers fire once, in order, never early. */
-static void b2_clock_that_jitters(void)
+TEST(b2_clock_that_jitters)
 {
 	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 10000 * SEC);
 	uint64_t seed = 88172645463325252u, most = driven, base = driven;
@@ -134,7 +134,7 @@ static void b2_clock_that_jitters(void)
 	still_ns = 0;
 }
 
-static void b2_manual_clock_steps_back(void)
+TEST(b2_manual_clock_steps_back)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, now = 0;
@@ -160,7 +160,7 @@ static void b2_manual_clock_steps_back(void)
 }
 
 /* A thread that sleeps: the clock steps back under it, and nothing is early. */
-static void b2_tick_thread_survives_a_step_back(void)
+TEST(b2_tick_thread_survives_a_step_back)
 {
 	struct hwheel *w = NULL;
 	uint64_t before, now = 0, last = 0;
@@ -194,7 +194,7 @@ static void b2_tick_thread_survives_a_step_back(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void b3_delays_are_not_on_the_wall_clock(void)
+TEST(b3_delays_are_not_on_the_wall_clock)
 {
 	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 10000 * SEC);
 	unsigned before = asked[CLOCK_REALTIME];
@@ -214,7 +214,7 @@ static void b3_delays_are_not_on_the_wall_clock(void)
 }
 
 /* Each wheel asks its own clock, and only that. */
-static void b3_each_wheel_has_its_clock(void)
+TEST(b3_each_wheel_has_its_clock)
 {
 	static const struct { uint32_t wheel; clockid_t system; } clocks[] = {
 		{ HWHEEL_CLOCK_MONOTONIC, CLOCK_MONOTONIC },
@@ -236,7 +236,7 @@ static void b3_each_wheel_has_its_clock(void)
 	still_ns = 0;
 }
 
-static void b4_jump_fires_a_periodic_timer_once(void)
+TEST(b4_jump_fires_a_periodic_timer_once)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -266,7 +266,7 @@ static void b4_jump_fires_a_periodic_timer_once(void)
 	}
 }
 
-static void b4_jump_with_burst_fires_each(void)
+TEST(b4_jump_with_burst_fires_each)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -285,7 +285,7 @@ static void b4_jump_with_burst_fires_each(void)
 	}
 }
 
-static void b4_jump_with_delay_counts_from_now(void)
+TEST(b4_jump_with_delay_counts_from_now)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -304,7 +304,7 @@ static void b4_jump_with_delay_counts_from_now(void)
 }
 
 /* The system was suspended for eight hours; the clock says so at once. */
-static void b4_resume_fires_once_in_order(void)
+TEST(b4_resume_fires_once_in_order)
 {
 	struct hwheel *w = start_still(HWHEEL_CLOCK_BOOTTIME, MS, 10000 * SEC);
 
@@ -323,21 +323,3 @@ static void b4_resume_fires_once_in_order(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 	still_ns = 0;
 }
-
-static const struct ktap_test tests[] = {
-	TEST(b1_arm_after_idle_is_not_early),
-	TEST(b1_arm_after_unpolled_idle_is_not_early),
-	TEST(b1_idle_ticks_cost_nothing),
-	TEST(b2_clock_steps_back),
-	TEST(b2_clock_that_jitters),
-	TEST(b2_manual_clock_steps_back),
-	TEST(b2_tick_thread_survives_a_step_back),
-	TEST(b3_delays_are_not_on_the_wall_clock),
-	TEST(b3_each_wheel_has_its_clock),
-	TEST(b4_jump_fires_a_periodic_timer_once),
-	TEST(b4_jump_with_burst_fires_each),
-	TEST(b4_jump_with_delay_counts_from_now),
-	TEST(b4_resume_fires_once_in_order),
-};
-
-KTAP_MAIN(tests)

@@ -43,20 +43,20 @@ static void near_timers_are_not_late(const struct shape *s)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void c1_timer_being_set_up_is_not_lost(void)
+TEST(c1_timer_being_set_up_is_not_lost)
 {
 	near_timers_are_not_late(&shapes[0]);
 	near_timers_are_not_late(&shapes[1]);
 }
 
-static void c2_push_behind_the_hand_is_not_a_turn_late(void)
+TEST(c2_push_behind_the_hand_is_not_a_turn_late)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++)
 		near_timers_are_not_late(&shapes[i]);
 }
 
 /* Two slots: marks are set and cleared all the time. */
-static void c8_bucket_marks_do_not_forget_timers(void)
+TEST(c8_bucket_marks_do_not_forget_timers)
 {
 	static const struct shape tiny[] = { { 1000, 1, 2 }, { 1000, 6, 2 } };
 
@@ -81,7 +81,7 @@ static void *arm_and_wait(void *arg)
 	return NULL;
 }
 
-static void c3_next_wakeup_is_not_lost_between_threads(void)
+TEST(c3_next_wakeup_is_not_lost_between_threads)
 {
 	reset_thread(50000);
 	run(arm_and_wait, 0);
@@ -91,7 +91,7 @@ static void c3_next_wakeup_is_not_lost_between_threads(void)
 }
 
 /* The driver sleeps, or is about to, until ten seconds from now. */
-static void c4_earlier_insert_wakes_the_sleeper(void)
+TEST(c4_earlier_insert_wakes_the_sleeper)
 {
 	uint64_t seed = 4711;
 
@@ -107,7 +107,7 @@ static void c4_earlier_insert_wakes_the_sleeper(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void c4_removal_of_the_earliest_is_planned_again(void)
+TEST(c4_removal_of_the_earliest_is_planned_again)
 {
 	hwheel_timer_t first;
 
@@ -150,7 +150,7 @@ static void *arm_and_cancel(void *arg)
 	return NULL;
 }
 
-static void c5_cancel_that_races_a_cascade_is_not_lost(void)
+TEST(c5_cancel_that_races_a_cascade_is_not_lost)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		reset(&shapes[i], 0);
@@ -199,7 +199,7 @@ static void *meddle(void *arg)
 	return NULL;
 }
 
-static void c6_cancels_and_the_driver_share_a_bucket(void)
+TEST(c6_cancels_and_the_driver_share_a_bucket)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		unsigned before;
@@ -248,7 +248,7 @@ static void *storm(void *arg)
 	return NULL;
 }
 
-static void c7_counts_are_exact_after_a_storm(void)
+TEST(c7_counts_are_exact_after_a_storm)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		reset(&shapes[i], 0);
@@ -265,7 +265,7 @@ static void c7_counts_are_exact_after_a_storm(void)
 }
 
 /* A wheel with room for one timer uses the same place again and again. */
-static void c14_stale_handle_never_hits_a_reused_place(void)
+TEST(c14_stale_handle_never_hits_a_reused_place)
 {
 	enum { KEPT = 256 };
 	static hwheel_timer_t old[KEPT];
@@ -318,7 +318,7 @@ static void *first_use(void *arg)
 	return NULL;
 }
 
-static void c15_first_use_by_many_at_once(void)
+TEST(c15_first_use_by_many_at_once)
 {
 	for (unsigned n = 0; n < 100; n++) {
 		reset(&shapes[n % 3], 0);
@@ -334,7 +334,7 @@ static void c15_first_use_by_many_at_once(void)
 	}
 }
 
-static void c17_rearm_into_the_past_wakes_the_driver(void)
+TEST(c17_rearm_into_the_past_wakes_the_driver)
 {
 	hwheel_timer_t timer;
 
@@ -356,20 +356,3 @@ static void c17_rearm_into_the_past_wakes_the_driver(void)
 	}
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(c1_timer_being_set_up_is_not_lost),
-	TEST(c2_push_behind_the_hand_is_not_a_turn_late),
-	TEST(c3_next_wakeup_is_not_lost_between_threads),
-	TEST(c4_earlier_insert_wakes_the_sleeper),
-	TEST(c4_removal_of_the_earliest_is_planned_again),
-	TEST(c5_cancel_that_races_a_cascade_is_not_lost),
-	TEST(c6_cancels_and_the_driver_share_a_bucket),
-	TEST(c7_counts_are_exact_after_a_storm),
-	TEST(c8_bucket_marks_do_not_forget_timers),
-	TEST(c14_stale_handle_never_hits_a_reused_place),
-	TEST(c15_first_use_by_many_at_once),
-	TEST(c17_rearm_into_the_past_wakes_the_driver),
-};
-
-KTAP_MAIN(tests)

@@ -5,7 +5,7 @@
 #include "own_clock.h"
 
 /* Overdue timers wait to be taken; a new short one is still seen in time. */
-static void b5_short_timer_behind_an_overdue_one(void)
+TEST(b5_short_timer_behind_an_overdue_one)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, next = 0;
@@ -34,7 +34,7 @@ static void b5_short_timer_behind_an_overdue_one(void)
 	}
 }
 
-static void b6_one_poll_fires_all_that_is_due(void)
+TEST(b6_one_poll_fires_all_that_is_due)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -49,7 +49,7 @@ static void b6_one_poll_fires_all_that_is_due(void)
 	}
 }
 
-static void b6_one_poll_of_a_system_clock_too(void)
+TEST(b6_one_poll_of_a_system_clock_too)
 {
 	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 5000 * SEC);
 
@@ -95,7 +95,7 @@ static void step_by(const struct shape *s, uint64_t from, unsigned bit, int64_t 
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void b7_steps_longer_than_the_wheel(void)
+TEST(b7_steps_longer_than_the_wheel)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		if (shapes[i].tick > 7001)
@@ -106,7 +106,7 @@ static void b7_steps_longer_than_the_wheel(void)
 	}
 }
 
-static void b7_steps_of_the_default_tick(void)
+TEST(b7_steps_of_the_default_tick)
 {
 	for (unsigned i = 0; i < 4; i++)
 		for (unsigned bit = 0; bit < 34; bit++)
@@ -114,7 +114,7 @@ static void b7_steps_of_the_default_tick(void)
 				step_by(&shapes[i], (UINT64_C(1) << 32) - 3, bit, by);
 }
 
-static void b7_steps_of_up_to_2_48(void)
+TEST(b7_steps_of_up_to_2_48)
 {
 	static const struct shape some[] = { { 1000, 4, 256 }, { 1000, 1, 16 } };
 
@@ -157,7 +157,7 @@ static void b8_look(struct hwheel *w, const struct hwheel_event *e)
 	records[e->cookie].got = records[e->cookie].first;
 }
 
-static void b8_levels_see_one_now(void)
+TEST(b8_levels_see_one_now)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, unit = 1;
@@ -184,7 +184,7 @@ static void b8_levels_see_one_now(void)
 }
 
 /* One deadline, armed from afar on every level: all fire in the same tick. */
-static void b8_one_deadline_from_every_level(void)
+TEST(b8_one_deadline_from_every_level)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
@@ -209,7 +209,7 @@ static void b9_late(struct hwheel *w, const struct hwheel_event *e)
 	still_ns += 3 * MS;	/* the callback takes its time */
 }
 
-static void b9_period_is_not_measured_from_the_callback(void)
+TEST(b9_period_is_not_measured_from_the_callback)
 {
 	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 5000 * SEC);
 
@@ -225,7 +225,7 @@ static void b9_period_is_not_measured_from_the_callback(void)
 }
 
 /* Driven late each time by most of a period, with a period off the grid. */
-static void b9_late_driving_does_not_drift(void)
+TEST(b9_late_driving_does_not_drift)
 {
 	static const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST };
 
@@ -247,7 +247,7 @@ static void b9_late_driving_does_not_drift(void)
 }
 
 /* A clock that moves in steps of 4 ms, a tick of a tenth of a millisecond. */
-static void b10_coarse_clock_does_not_spin(void)
+TEST(b10_coarse_clock_does_not_spin)
 {
 	const uint64_t grain = 4 * MS, base = 5000 * SEC;
 	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, 100000, base);
@@ -280,7 +280,7 @@ static void b10_coarse_clock_does_not_spin(void)
 }
 
 /* The tick thread sleeps once per expiry, however fine the deadlines. */
-static void b10_fine_deadlines_do_not_wake_twice(void)
+TEST(b10_fine_deadlines_do_not_wake_twice)
 {
 	struct hwheel_options o;
 	struct hwheel_stats s;
@@ -303,7 +303,7 @@ static void b10_fine_deadlines_do_not_wake_twice(void)
 }
 
 /* Deadlines at which the hand turns over: they come down and fire at once. */
-static void b11_cascade_into_the_tick_being_swept(void)
+TEST(b11_cascade_into_the_tick_being_swept)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned mode = 0; mode < 2; mode++) {
@@ -328,21 +328,3 @@ static void b11_cascade_into_the_tick_being_swept(void)
 		}
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(b5_short_timer_behind_an_overdue_one),
-	TEST(b6_one_poll_fires_all_that_is_due),
-	TEST(b6_one_poll_of_a_system_clock_too),
-	TEST(b7_steps_longer_than_the_wheel),
-	TEST(b7_steps_of_the_default_tick),
-	TEST(b7_steps_of_up_to_2_48),
-	TEST(b8_levels_see_one_now),
-	TEST(b8_one_deadline_from_every_level),
-	TEST(b9_period_is_not_measured_from_the_callback),
-	TEST(b9_late_driving_does_not_drift),
-	TEST(b10_coarse_clock_does_not_spin),
-	TEST(b10_fine_deadlines_do_not_wake_twice),
-	TEST(b11_cascade_into_the_tick_being_swept),
-};
-
-KTAP_MAIN(tests)

@@ -65,7 +65,7 @@ static void none(struct hwheel *w)
 	CHECK_EQ(hwheel_next_expiry(w, &next), 0);
 }
 
-static void e1_occupancy_follows_the_last_of_a_bucket(void)
+TEST(e1_occupancy_follows_the_last_of_a_bucket)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -94,7 +94,7 @@ static void e1_occupancy_follows_the_last_of_a_bucket(void)
 }
 
 /* Same slot, another round: firing one leaves the slot occupied. */
-static void e1_slot_shared_by_rounds_stays_occupied(void)
+TEST(e1_slot_shared_by_rounds_stays_occupied)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
@@ -116,7 +116,7 @@ static void e1_slot_shared_by_rounds_stays_occupied(void)
 }
 
 /* The same slots are filled and emptied again and again. */
-static void e1_slots_are_reused(void)
+TEST(e1_slots_are_reused)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -142,7 +142,7 @@ static void e1_slots_are_reused(void)
 	}
 }
 
-static void e2_stale_bits_never_wake_late(void)
+TEST(e2_stale_bits_never_wake_late)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, next = 0;
@@ -172,7 +172,7 @@ static void e2_stale_bits_never_wake_late(void)
 }
 
 /* Moved to later: what is left behind wakes at most early. */
-static void e2_moved_timers_never_wake_late(void)
+TEST(e2_moved_timers_never_wake_late)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, next = 0;
@@ -199,7 +199,7 @@ static void e2_moved_timers_never_wake_late(void)
 }
 
 /* One timer, however far and on whatever level: its time, not its bucket's. */
-static void e3_next_expiry_is_the_timers_time(void)
+TEST(e3_next_expiry_is_the_timers_time)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, away = 1;
@@ -222,7 +222,7 @@ static void e3_next_expiry_is_the_timers_time(void)
 }
 
 /* Many in one high bucket: the earliest of them. */
-static void e3_next_expiry_is_the_earliest_of_a_bucket(void)
+TEST(e3_next_expiry_is_the_earliest_of_a_bucket)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -243,7 +243,7 @@ static void e3_next_expiry_is_the_earliest_of_a_bucket(void)
  * Rounds are leapt over, however many timers share a bucket. One that went
  * through 25 million of them would not be over in time.
  */
-static void e3_full_buckets_do_not_wake_each_round(void)
+TEST(e3_full_buckets_do_not_wake_each_round)
 {
 	static const struct shape hashed = { 1000000, 1, 4 };
 	struct hwheel *w = start(&hashed, 0);
@@ -269,7 +269,7 @@ static void e3_note(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The tick thread sleeps over cascades: one wake-up for each timer. */
-static void e3_thread_wakes_once_a_timer(void)
+TEST(e3_thread_wakes_once_a_timer)
 {
 	static const struct shape few[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
 
@@ -300,7 +300,7 @@ static void e3_thread_wakes_once_a_timer(void)
 }
 
 /* Buckets are filled in falling, rising and mixed order. */
-static void e4_buckets_need_not_be_sorted(void)
+TEST(e4_buckets_need_not_be_sorted)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned order = 0; order < 3; order++) {
@@ -322,7 +322,7 @@ static void e4_buckets_need_not_be_sorted(void)
 
 /* A bucket has timers of several turns, and the wheel jumps: it leaves none that is due behind
  * one that is not, and takes none that is due later. */
-static void e4_jumps_take_what_is_due_of_a_bucket(void)
+TEST(e4_jumps_take_what_is_due_of_a_bucket)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
@@ -352,7 +352,7 @@ static void e4_jumps_take_what_is_due_of_a_bucket(void)
 }
 
 /* Every slot, from every place of the hand, in the right order. */
-static void e5_every_slot_is_found(void)
+TEST(e5_every_slot_is_found)
 {
 	static const uint32_t slots[] = { 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
 
@@ -380,7 +380,7 @@ static void e5_every_slot_is_found(void)
 }
 
 /* A lone timer in each slot: found behind any number of empty ones. */
-static void e5_lone_timer_is_found_in_any_slot(void)
+TEST(e5_lone_timer_is_found_in_any_slot)
 {
 	static const struct shape some[] = {
 		{ 1000, 1, 64 }, { 1000, 1, 128 }, { 1000, 1, 256 }, { 1000, 1, 65536 },
@@ -405,20 +405,3 @@ static void e5_lone_timer_is_found_in_any_slot(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(e1_occupancy_follows_the_last_of_a_bucket),
-	TEST(e1_slot_shared_by_rounds_stays_occupied),
-	TEST(e1_slots_are_reused),
-	TEST(e2_stale_bits_never_wake_late),
-	TEST(e2_moved_timers_never_wake_late),
-	TEST(e3_next_expiry_is_the_timers_time),
-	TEST(e3_next_expiry_is_the_earliest_of_a_bucket),
-	TEST(e3_full_buckets_do_not_wake_each_round),
-	TEST(e3_thread_wakes_once_a_timer),
-	TEST(e4_buckets_need_not_be_sorted),
-	TEST(e4_jumps_take_what_is_due_of_a_bucket),
-	TEST(e5_every_slot_is_found),
-	TEST(e5_lone_timer_is_found_in_any_slot),
-};
-KTAP_MAIN(tests)

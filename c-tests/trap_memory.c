@@ -51,7 +51,7 @@ static void requests(struct hwheel *w, hwheel_timer_t *open, unsigned live,
 	}
 }
 
-static void f1_cancelled_timers_keep_no_memory(void)
+TEST(f1_cancelled_timers_keep_no_memory)
 {
 	static hwheel_timer_t open[1000];
 
@@ -76,7 +76,7 @@ static void f1_cancelled_timers_keep_no_memory(void)
 }
 
 /* One timer moved on by every request: its old deadlines leave nothing. */
-static void f1_moved_timers_keep_no_memory(void)
+TEST(f1_moved_timers_keep_no_memory)
 {
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
 	hwheel_timer_t timer = 0;
@@ -96,7 +96,7 @@ static void f1_moved_timers_keep_no_memory(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void f2_pending_timers_are_bounded(void)
+TEST(f2_pending_timers_are_bounded)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1000,
@@ -137,7 +137,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static void f3_cancel_and_arm_per_request_leaks_nothing(void)
+TEST(f3_cancel_and_arm_per_request_leaks_nothing)
 {
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
 	uint64_t slab = 0;
@@ -166,7 +166,7 @@ static void f3_cancel_and_arm_per_request_leaks_nothing(void)
 }
 
 /* The old deadline of a timer that was moved is not the timer. */
-static void f4_moved_timer_is_untouched_by_its_old_deadline(void)
+TEST(f4_moved_timer_is_untouched_by_its_old_deadline)
 {
 	for (unsigned by = 1; by < 100000; by = by * 3 + 1) {
 		struct hwheel *w = ktap_manual(MS, 4, 16, 0);
@@ -190,7 +190,7 @@ static void f4_moved_timer_is_untouched_by_its_old_deadline(void)
 	}
 }
 
-static void f4_drain_leaves_no_handle_behind(void)
+TEST(f4_drain_leaves_no_handle_behind)
 {
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
 	hwheel_timer_t by_key[500], timer = 0;
@@ -222,7 +222,7 @@ static void f4_drain_leaves_no_handle_behind(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void f4_a_key_names_the_timer_that_it_was_set_to_last(void)
+TEST(f4_a_key_names_the_timer_that_it_was_set_to_last)
 {
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
 	struct hwheel_event events[7];
@@ -275,7 +275,7 @@ static void *cancel_all(void *arg)
 }
 
 /* A drained timer has ended: it is not cancelled or fired as well. */
-static void f5_drained_timers_have_one_end(void)
+TEST(f5_drained_timers_have_one_end)
 {
 	for (unsigned round = 0; round < 20; round++) {
 		struct hwheel *w = ktap_manual(MS, round % 2 ? 1 : 4, 256, 0);
@@ -336,7 +336,7 @@ static int child(struct hwheel *w, hwheel_timer_t timer)
 	return 0;
 }
 
-static void f9_child_of_a_fork_does_not_wait_for_the_parents_thread(void)
+TEST(f9_child_of_a_fork_does_not_wait_for_the_parents_thread)
 {
 	struct hwheel *w = NULL;
 	hwheel_timer_t timer = 0;
@@ -381,7 +381,7 @@ static void stale(struct hwheel *w, hwheel_timer_t timer)
 	CHECK_EQ(left, 77);
 }
 
-static void f10_freed_handle_is_an_error(void)
+TEST(f10_freed_handle_is_an_error)
 {
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
 	hwheel_timer_t timer = 0, other = 0;
@@ -402,7 +402,7 @@ static void f10_freed_handle_is_an_error(void)
 }
 
 /* A wheel was destroyed, and another may have its address. */
-static void f10_handle_of_a_destroyed_wheel_is_an_error(void)
+TEST(f10_handle_of_a_destroyed_wheel_is_an_error)
 {
 	hwheel_timer_t old[64];
 
@@ -419,18 +419,3 @@ static void f10_handle_of_a_destroyed_wheel_is_an_error(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(f1_cancelled_timers_keep_no_memory),
-	TEST(f1_moved_timers_keep_no_memory),
-	TEST(f2_pending_timers_are_bounded),
-	TEST(f3_cancel_and_arm_per_request_leaks_nothing),
-	TEST(f4_moved_timer_is_untouched_by_its_old_deadline),
-	TEST(f4_drain_leaves_no_handle_behind),
-	TEST(f4_a_key_names_the_timer_that_it_was_set_to_last),
-	TEST(f5_drained_timers_have_one_end),
-	TEST(f9_child_of_a_fork_does_not_wait_for_the_parents_thread),
-	TEST(f10_freed_handle_is_an_error),
-	TEST(f10_handle_of_a_destroyed_wheel_is_an_error),
-};
-KTAP_MAIN(tests)

@@ -4,7 +4,7 @@
  */
 #include "records.h"
 
-static void a3_far_timer_is_not_taken_for_a_near_one(void)
+TEST(a3_far_timer_is_not_taken_for_a_near_one)
 {
 	for (unsigned i = 0; i < COUNT(small); i++) {
 		uint64_t n = span(&small[i]), t = small[i].tick;
@@ -21,7 +21,7 @@ static void a3_far_timer_is_not_taken_for_a_near_one(void)
 }
 
 /* The wheel jumps in one call over everything that is due before a far timer. */
-static void a3_far_timer_survives_a_jump_short_of_it(void)
+TEST(a3_far_timer_survives_a_jump_short_of_it)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
@@ -41,7 +41,7 @@ static void a3_far_timer_survives_a_jump_short_of_it(void)
 	}
 }
 
-static void a4_beyond_the_span_is_exact(void)
+TEST(a4_beyond_the_span_is_exact)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
@@ -56,7 +56,7 @@ static void a4_beyond_the_span_is_exact(void)
 	}
 }
 
-static void a4_beyond_the_span_is_exact_among_others(void)
+TEST(a4_beyond_the_span_is_exact_among_others)
 {
 	for (unsigned i = 0; i < COUNT(small); i++) {
 		uint64_t n = span(&small[i]), t = small[i].tick;
@@ -72,7 +72,7 @@ static void a4_beyond_the_span_is_exact_among_others(void)
 	}
 }
 
-static void a5_far_timer_does_not_hide_nearer_ones(void)
+TEST(a5_far_timer_does_not_hide_nearer_ones)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, edge = 1;
@@ -104,7 +104,7 @@ static void a5_far_timer_does_not_hide_nearer_ones(void)
 	}
 }
 
-static void a6_uptime_passes_every_wrap(void)
+TEST(a6_uptime_passes_every_wrap)
 {
 	static const struct shape some[] = {
 		{ 1000, 4, 256 }, { 1000, 1, 256 }, { 1000, 2, 4 }, { 3001, 8, 4 },
@@ -136,7 +136,7 @@ static void a6_uptime_passes_every_wrap(void)
 }
 
 /* The wrap while timers are out, and timers armed on both sides of it. */
-static void a6_wheel_keeps_working_across_a_wrap(void)
+TEST(a6_wheel_keeps_working_across_a_wrap)
 {
 	static const unsigned bits[] = { 8, 16, 24, 28, 30, 31, 32, 36, 39, 40, 43 };
 
@@ -157,7 +157,7 @@ static void a6_wheel_keeps_working_across_a_wrap(void)
 	}
 }
 
-static void a7_multiples_of_a_turn_are_not_off_by_a_round(void)
+TEST(a7_multiples_of_a_turn_are_not_off_by_a_round)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
@@ -177,7 +177,7 @@ static void a7_multiples_of_a_turn_are_not_off_by_a_round(void)
 }
 
 /* Periods that are whole turns come once a turn. */
-static void a7_periodic_of_whole_turns(void)
+TEST(a7_periodic_of_whole_turns)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
@@ -198,7 +198,7 @@ static void a7_periodic_of_whole_turns(void)
 }
 
 /* The clock has gone on over nothing, so the hand may lag; then arm. */
-static void a8_last_slot_while_the_hand_lags(void)
+TEST(a8_last_slot_while_the_hand_lags)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
@@ -235,7 +235,7 @@ static void a8_arm(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Armed in a callback of a sweep that has fallen behind. */
-static void a8_last_slot_armed_during_a_late_sweep(void)
+TEST(a8_last_slot_armed_during_a_late_sweep)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -256,7 +256,7 @@ static void a8_last_slot_armed_during_a_late_sweep(void)
 	}
 }
 
-static void a9_delay_of_the_span_exactly(void)
+TEST(a9_delay_of_the_span_exactly)
 {
 	for (unsigned i = 0; i < COUNT(small); i++) {
 		uint64_t n = span(&small[i]), t = small[i].tick;
@@ -273,7 +273,7 @@ static void a9_delay_of_the_span_exactly(void)
 	}
 }
 
-static void a9_delay_of_each_level_exactly(void)
+TEST(a9_delay_of_each_level_exactly)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, unit = 1;
@@ -287,7 +287,7 @@ static void a9_delay_of_each_level_exactly(void)
 	}
 }
 
-static void a15_next_expiry_is_none_when_idle(void)
+TEST(a15_next_expiry_is_none_when_idle)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, next = 42;
@@ -333,7 +333,7 @@ static uint64_t random_below(uint64_t n)
 }
 
 /* A storm of arms, moves, cancels and steps against the plain truth. */
-static void a15_next_expiry_is_never_late(void)
+TEST(a15_next_expiry_is_never_late)
 {
 	enum { TIMERS = 64 };
 
@@ -393,7 +393,7 @@ static void a15_next_expiry_is_never_late(void)
 }
 
 /* After any number of cancels, driving to what it says ends in "none". */
-static void a15_next_expiry_comes_to_none_after_cancels(void)
+TEST(a15_next_expiry_comes_to_none_after_cancels)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
@@ -411,24 +411,3 @@ static void a15_next_expiry_comes_to_none_after_cancels(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a3_far_timer_is_not_taken_for_a_near_one),
-	TEST(a3_far_timer_survives_a_jump_short_of_it),
-	TEST(a4_beyond_the_span_is_exact),
-	TEST(a4_beyond_the_span_is_exact_among_others),
-	TEST(a5_far_timer_does_not_hide_nearer_ones),
-	TEST(a6_uptime_passes_every_wrap),
-	TEST(a6_wheel_keeps_working_across_a_wrap),
-	TEST(a7_multiples_of_a_turn_are_not_off_by_a_round),
-	TEST(a7_periodic_of_whole_turns),
-	TEST(a8_last_slot_while_the_hand_lags),
-	TEST(a8_last_slot_armed_during_a_late_sweep),
-	TEST(a9_delay_of_the_span_exactly),
-	TEST(a9_delay_of_each_level_exactly),
-	TEST(a15_next_expiry_is_none_when_idle),
-	TEST(a15_next_expiry_is_never_late),
-	TEST(a15_next_expiry_comes_to_none_after_cancels),
-};
-
-KTAP_MAIN(tests)

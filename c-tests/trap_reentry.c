@@ -26,7 +26,7 @@ static void d1_again(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Once an advance, be it of one tick or of many. */
-static void d1_zero_rearm_in_the_callback_does_not_loop(void)
+TEST(d1_zero_rearm_in_the_callback_does_not_loop)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned how = 0; how < 5; how++) {
@@ -49,7 +49,7 @@ static void d1_zero_rearm_in_the_callback_does_not_loop(void)
 }
 
 /* The least period fires once a tick, and the rest is counted. */
-static void d1_least_period_does_not_loop(void)
+TEST(d1_least_period_does_not_loop)
 {
 	struct hwheel *w = start(&shapes[0], 0);
 	struct hwheel_stats s;
@@ -74,7 +74,7 @@ static void d1_thread_again(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* On the tick thread it comes once a tick, and others come in between. */
-static void d1_zero_rearm_leaves_the_thread_to_others(void)
+TEST(d1_zero_rearm_leaves_the_thread_to_others)
 {
 	struct hwheel *w = start_thread();
 	hwheel_timer_t timer;
@@ -120,7 +120,7 @@ static void d2_arm(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Whole turns from here is the bucket that is being emptied. */
-static void d2_arm_into_the_bucket_being_drained(void)
+TEST(d2_arm_into_the_bucket_being_drained)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (uint64_t first = 1; first <= 3; first++) {
@@ -163,7 +163,7 @@ static void d4_first(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* All are due in the same tick; whichever is first cancels the others. */
-static void d4_callback_cancels_collected_siblings(void)
+TEST(d4_callback_cancels_collected_siblings)
 {
 	int (*const how[])(struct hwheel *, hwheel_timer_t) = {
 		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_shutdown, hwheel_timer_shutdown_sync, hwheel_timer_free,
@@ -191,7 +191,7 @@ static void d4_callback_cancels_collected_siblings(void)
 }
 
 /* The callback of one timer cancels its siblings of that tick, which free themselves. */
-static void d4_callback_cancels_siblings_that_free_themselves(void)
+TEST(d4_callback_cancels_siblings_that_free_themselves)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		struct hwheel *w = start(&shapes[i], 5 * shapes[i].tick);
@@ -220,7 +220,7 @@ static void d4_move(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Moved, not cancelled: they fire once, at the new time. */
-static void d4_callback_moves_collected_siblings(void)
+TEST(d4_callback_moves_collected_siblings)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		struct hwheel *w = start(&shapes[i], 5 * shapes[i].tick);
@@ -254,7 +254,7 @@ static void d5_grow(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The storage of timers and the buckets grow many times during a sweep. */
-static void d5_storage_grows_during_a_sweep(void)
+TEST(d5_storage_grows_during_a_sweep)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		for (unsigned spread = 0; spread < 2; spread++) {
@@ -287,7 +287,7 @@ static void d6_tick(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* A call of a callback on its timer affects no other timer. */
-static void d6_one_timers_change_is_not_anothers(void)
+TEST(d6_one_timers_change_is_not_anothers)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		/* in every order within the tick */
@@ -339,7 +339,7 @@ static void d9_free(struct hwheel *w, const struct hwheel_event *e)
 	EXPECT((uint32_t)d9_fresh == (uint32_t)e->timer, 0);
 }
 
-static void d9_callback_frees_its_own_timer(void)
+TEST(d9_callback_frees_its_own_timer)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned kind = 0; kind < 3; kind++) {
@@ -364,18 +364,3 @@ static void d9_callback_frees_its_own_timer(void)
 		}
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(d1_zero_rearm_in_the_callback_does_not_loop),
-	TEST(d1_least_period_does_not_loop),
-	TEST(d1_zero_rearm_leaves_the_thread_to_others),
-	TEST(d2_arm_into_the_bucket_being_drained),
-	TEST(d4_callback_cancels_collected_siblings),
-	TEST(d4_callback_cancels_siblings_that_free_themselves),
-	TEST(d4_callback_moves_collected_siblings),
-	TEST(d5_storage_grows_during_a_sweep),
-	TEST(d6_one_timers_change_is_not_anothers),
-	TEST(d9_callback_frees_its_own_timer),
-};
-
-KTAP_MAIN(tests)

@@ -72,7 +72,7 @@ static uint64_t least_ns(void (*run)(struct hwheel *), struct hwheel *w)
 	return least;
 }
 
-static void g1_later_inserts_wake_nobody(void)
+TEST(g1_later_inserts_wake_nobody)
 {
 	struct hwheel *w = asleep(100 * SEC);
 	struct hwheel_stats before = stats(w), after;
@@ -91,7 +91,7 @@ static void g1_later_inserts_wake_nobody(void)
  * The thread sets its alarm once a sleep, an arm once a kick; and the thread
  * once more for a kick that comes while it goes to sleep.
  */
-static void g2_alarm_is_set_once_a_sleep(void)
+TEST(g2_alarm_is_set_once_a_sleep)
 {
 	struct hwheel *w = asleep(HWHEEL_NEVER);
 	struct hwheel_stats before = stats(w), after;
@@ -143,7 +143,7 @@ static uint64_t a_turn_over(uint32_t levels, unsigned timers)
 }
 
 /* A bucket of one level has the near timers only: no wheel counts rounds. */
-static void g3_far_timers_are_not_walked_each_tick(void)
+TEST(g3_far_timers_are_not_walked_each_tick)
 {
 	for (uint32_t levels = 1; levels <= 4; levels += 3) {
 		uint64_t few = a_turn_over(levels, 1000), many = a_turn_over(levels, 1000000);
@@ -163,7 +163,7 @@ static void arms(struct hwheel *w)
 }
 
 /* An arm does not look through the slots for its place among them. */
-static void g4_arm_does_not_depend_on_the_slots(void)
+TEST(g4_arm_does_not_depend_on_the_slots)
 {
 	uint64_t took[2];
 
@@ -213,7 +213,7 @@ static void wait_for_others(struct hwheel *w, const struct hwheel_event *e)
 	}
 }
 
-static void g7_mass_expiry_holds_up_nobody(void)
+TEST(g7_mass_expiry_holds_up_nobody)
 {
 	enum { MASS = 100000 };
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
@@ -233,7 +233,7 @@ static void g7_mass_expiry_holds_up_nobody(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void g10_idle_thread_does_not_wake(void)
+TEST(g10_idle_thread_does_not_wake)
 {
 	static const uint64_t far[] = { HWHEEL_NEVER, 3600 * SEC };
 
@@ -249,13 +249,3 @@ static void g10_idle_thread_does_not_wake(void)
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(g1_later_inserts_wake_nobody),
-	TEST(g2_alarm_is_set_once_a_sleep),
-	TEST(g3_far_timers_are_not_walked_each_tick),
-	TEST(g4_arm_does_not_depend_on_the_slots),
-	TEST(g7_mass_expiry_holds_up_nobody),
-	TEST(g10_idle_thread_does_not_wake),
-};
-KTAP_MAIN(tests)

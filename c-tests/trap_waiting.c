@@ -27,7 +27,7 @@ static void *let_go(void *arg)
 	return NULL;
 }
 
-static void c9_no_lock_is_held_in_a_callback(void)
+TEST(c9_no_lock_is_held_in_a_callback)
 {
 	hwheel_timer_t a = 0, b = 0, c = 0;
 	uint64_t ns = 0;
@@ -72,7 +72,7 @@ static void c10_wait(struct hwheel *w, const struct hwheel_event *e)
 	n_fired++;
 }
 
-static void c10_waiting_inside_a_callback_does_not_hang(void)
+TEST(c10_waiting_inside_a_callback_does_not_hang)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		reset(&shapes[i], 0);
@@ -100,7 +100,7 @@ static void c11_look(struct hwheel *w, const struct hwheel_event *e)
 		EXPECT(hwheel_timer_delete(w, e->timer), 1);
 }
 
-static void c11_periodic_timer_is_armed_in_its_callback(void)
+TEST(c11_periodic_timer_is_armed_in_its_callback)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned n = 0; n < 2; n++) {
@@ -116,7 +116,7 @@ static void c11_periodic_timer_is_armed_in_its_callback(void)
 }
 
 /* Cancelled from outside while it runs: armed, and does not come back. */
-static void c11_periodic_timer_cancelled_while_it_runs(void)
+TEST(c11_periodic_timer_cancelled_while_it_runs)
 {
 	for (unsigned sync = 0; sync < 2; sync++) {
 		pthread_t thread;
@@ -151,7 +151,7 @@ static void c12_use(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* After a sync cancel or a stop the object may go. */
-static void c12_object_is_not_freed_under_its_callback(void)
+TEST(c12_object_is_not_freed_under_its_callback)
 {
 	reset_thread(10000);
 	inside = 0;
@@ -188,7 +188,7 @@ static void *arm_on(void *arg)
 	return NULL;
 }
 
-static void c13_stop_does_not_hang_and_loses_no_arm(void)
+TEST(c13_stop_does_not_hang_and_loses_no_arm)
 {
 	static struct hwheel_event rest[64];
 	pthread_t threads[THREADS];
@@ -246,7 +246,7 @@ static void c16_stay(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Moved by another thread while its callback runs: the waiter still waits. */
-static void c16_timer_moved_while_its_callback_runs(void)
+TEST(c16_timer_moved_while_its_callback_runs)
 {
 	for (unsigned n = 0; n < 10; n++) {
 		pthread_t thread;
@@ -266,15 +266,3 @@ static void c16_timer_moved_while_its_callback_runs(void)
 		CHECK_EQ(hwheel_destroy(wheel), 0);
 	}
 }
-
-static const struct ktap_test tests[] = {
-	TEST(c9_no_lock_is_held_in_a_callback),
-	TEST(c10_waiting_inside_a_callback_does_not_hang),
-	TEST(c11_periodic_timer_is_armed_in_its_callback),
-	TEST(c11_periodic_timer_cancelled_while_it_runs),
-	TEST(c12_object_is_not_freed_under_its_callback),
-	TEST(c13_stop_does_not_hang_and_loses_no_arm),
-	TEST(c16_timer_moved_while_its_callback_runs),
-};
-
-KTAP_MAIN(tests)

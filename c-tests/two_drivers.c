@@ -49,7 +49,7 @@ static void *concurrently(void *arg)
 	return arg;
 }
 
-static void zero_means_that_all_has_fired(void)
+TEST(zero_means_that_all_has_fired)
 {
 	uint64_t end = ktap_clock() + 5 * SEC;
 	pthread_t thread;
@@ -94,7 +94,7 @@ static void *move(void *arg)
 	return arg;
 }
 
-static void the_clock_does_not_go_back(void)
+TEST(the_clock_does_not_go_back)
 {
 	pthread_t threads[2];
 
@@ -119,7 +119,7 @@ static void refused(struct hwheel *wheel, const struct hwheel_event *e)
 		atomic_fetch_add(&lies, 1);
 }
 
-static void a_callback_does_not_move_the_clock(void)
+TEST(a_callback_does_not_move_the_clock)
 {
 	w = ktap_manual(MS, 0, 0, 0);
 	atomic_store(&lies, 0);
@@ -144,7 +144,7 @@ static void *poll_all(void *arg)
 	return arg;
 }
 
-static void start_beside_a_thread_that_polls(void)
+TEST(start_beside_a_thread_that_polls)
 {
 	pthread_t thread;
 	int started = 0;
@@ -176,12 +176,3 @@ static void start_beside_a_thread_that_polls(void)
 	CHECK(started > 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(zero_means_that_all_has_fired),
-	TEST(the_clock_does_not_go_back),
-	TEST(a_callback_does_not_move_the_clock),
-	TEST(start_beside_a_thread_that_polls),
-};
-
-KTAP_MAIN(tests)

@@ -1,7 +1,7 @@
 /* The header's version is the library's. */
 #include "ktap.h"
 
-static void version_matches_the_header(void)
+TEST(version_matches_the_header)
 {
 	char text[32];
 
@@ -12,8 +12,3 @@ static void version_matches_the_header(void)
 		 HWHEEL_VERSION_MINOR, HWHEEL_VERSION_PATCH);
 	CHECK(strcmp(text, hwheel_version_string()) == 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(version_matches_the_header),
-};
-KTAP_MAIN(tests)

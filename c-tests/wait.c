@@ -73,7 +73,7 @@ static void a_foreign_callback(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void no_other_callback_runs_on_the_caller_s_stack(void)
+TEST(no_other_callback_runs_on_the_caller_s_stack)
 {
 	in_a_child(a_foreign_callback);
 }
@@ -121,7 +121,7 @@ static void rings(void)
 			ring_of(n);
 }
 
-static void of_callbacks_that_wait_for_each_other_one_is_refused(void)
+TEST(of_callbacks_that_wait_for_each_other_one_is_refused)
 {
 	in_a_child(rings);
 }
@@ -136,7 +136,7 @@ static void delete_none(struct hwheel *wheel, const struct hwheel_event *e)
 	atomic_fetch_add(&told, 1);
 }
 
-static void handle_0_is_stale_in_a_callback_too(void)
+TEST(handle_0_is_stale_in_a_callback_too)
 {
 	struct hwheel *manual = ktap_manual(0, 0, 0, 0);
 
@@ -192,7 +192,7 @@ static void two_wheels_where_none_one_or_both_stop(void)
 			two_wheels();
 }
 
-static void also_across_two_wheels(void)
+TEST(also_across_two_wheels)
 {
 	in_a_child(two_wheels_where_none_one_or_both_stop);
 }
@@ -237,7 +237,7 @@ static void out_of_the_queue(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void what_has_not_begun_is_taken_out(void)
+TEST(what_has_not_begun_is_taken_out)
 {
 	in_a_child(out_of_the_queue);
 }
@@ -273,18 +273,7 @@ static void many_that_wait(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void those_that_wait_do_not_nest(void)
+TEST(those_that_wait_do_not_nest)
 {
 	in_a_child(many_that_wait);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(no_other_callback_runs_on_the_caller_s_stack),
-	TEST(of_callbacks_that_wait_for_each_other_one_is_refused),
-	TEST(also_across_two_wheels),
-	TEST(handle_0_is_stale_in_a_callback_too),
-	TEST(what_has_not_begun_is_taken_out),
-	TEST(those_that_wait_do_not_nest),
-};
-
-KTAP_MAIN(tests)

@@ -53,7 +53,7 @@ static uint64_t advance(struct hwheel *w, uint64_t now)
 	return next_of(hwheel_advance(w, now, NULL, 0, &run), &run);
 }
 
-static void a_call_says_when_to_call_again(void)
+TEST(a_call_says_when_to_call_again)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
 	hwheel_timer_t t;
@@ -72,7 +72,7 @@ static void a_call_says_when_to_call_again(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void without_it_a_call_says_so_too(void)
+TEST(without_it_a_call_says_so_too)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
@@ -83,7 +83,7 @@ static void without_it_a_call_says_so_too(void)
 }
 
 /* A struct of a caller who does not know the member is not written beyond its size. */
-static void a_shorter_struct_is_kept(void)
+TEST(a_shorter_struct_is_kept)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = { .size = offsetof(struct hwheel_run, next_ns), .next_ns = 7 };
@@ -93,7 +93,7 @@ static void a_shorter_struct_is_kept(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void what_is_left_is_due_now(void)
+TEST(what_is_left_is_due_now)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
@@ -105,7 +105,7 @@ static void what_is_left_is_due_now(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void an_earlier_arm_wakes_once_until_the_next_call(void)
+TEST(an_earlier_arm_wakes_once_until_the_next_call)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
 
@@ -137,7 +137,7 @@ static void arm_again(struct hwheel *w, const struct hwheel_event *e)
 	CHECK(hwheel_timer_mod(w, e->timer, MS, 0) >= 0);
 }
 
-static void arms_in_callbacks_do_not_wake(void)
+TEST(arms_in_callbacks_do_not_wake)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
 	hwheel_timer_t t;
@@ -160,7 +160,7 @@ static void set_the_key(struct hwheel *w, void *arg)
 		CHECK(hwheel_key_mod(w, "key", 3, 20 * MS, 0) >= 0);
 }
 
-static void it_is_called_outside_of_every_lock(void)
+TEST(it_is_called_outside_of_every_lock)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key,
@@ -179,7 +179,7 @@ static void it_is_called_outside_of_every_lock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void it_goes_with_no_descriptor_and_no_tick_thread(void)
+TEST(it_goes_with_no_descriptor_and_no_tick_thread)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC);
 	struct hwheel_options o = { .size = sizeof o, .wake_arg = &o };
@@ -234,7 +234,7 @@ static void *run_loop(void *unused)
 	return unused;
 }
 
-static void a_loop_on_a_condition_variable_misses_nothing(void)
+TEST(a_loop_on_a_condition_variable_misses_nothing)
 {
 	struct hwheel_options o = { .size = sizeof o, .wake = wake_loop };
 	pthread_condattr_t monotonic;
@@ -338,7 +338,7 @@ static int status_of_child(int (*run)(void))
 	return status;
 }
 
-static void a_thousand_timers_need_no_system_call(void)
+TEST(a_thousand_timers_need_no_system_call)
 {
 	int status;
 
@@ -353,7 +353,7 @@ static void a_thousand_timers_need_no_system_call(void)
 	CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-static void a_prefetch_takes_any_number(void)
+TEST(a_prefetch_takes_any_number)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
@@ -368,7 +368,7 @@ static void a_prefetch_takes_any_number(void)
 }
 
 /* However far the timer, and however short the tick. */
-static void a_loop_that_is_told_never_is_woken_by_each_arm(void)
+TEST(a_loop_that_is_told_never_is_woken_by_each_arm)
 {
 	static const uint64_t ticks[] = { 1000, MS, SEC };
 
@@ -408,7 +408,7 @@ static void wake_and_arm(struct hwheel *w, void *delay)
 	depth--;
 }
 
-static void a_wake_function_that_arms_is_not_called_by_that_arm(void)
+TEST(a_wake_function_that_arms_is_not_called_by_that_arm)
 {
 	static uint64_t delays[] = { 2 * MS, 50 * MS, 3600 * SEC };
 
@@ -457,7 +457,7 @@ static void wake_drive_and_arm(struct hwheel *w, void *thread)
 	}
 }
 
-static void a_loop_that_polls_while_it_is_woken_is_woken_again(void)
+TEST(a_loop_that_polls_while_it_is_woken_is_woken_again)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm,
@@ -485,7 +485,7 @@ static void once_more(struct hwheel *w, const struct hwheel_event *e)
 	CHECK_EQ(hwheel_once(w, 0, fire, 0, 0, NULL), 0);
 }
 
-static void destroy_does_not_call_it(void)
+TEST(destroy_does_not_call_it)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ignore,
@@ -501,22 +501,3 @@ static void destroy_does_not_call_it(void)
 	CHECK_EQ(atomic_load(&fired), 1);
 	CHECK_EQ(atomic_load(&woken), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_call_says_when_to_call_again),
-	TEST(without_it_a_call_says_so_too),
-	TEST(a_shorter_struct_is_kept),
-	TEST(what_is_left_is_due_now),
-	TEST(an_earlier_arm_wakes_once_until_the_next_call),
-	TEST(arms_in_callbacks_do_not_wake),
-	TEST(it_is_called_outside_of_every_lock),
-	TEST(it_goes_with_no_descriptor_and_no_tick_thread),
-	TEST(a_loop_on_a_condition_variable_misses_nothing),
-	TEST(a_thousand_timers_need_no_system_call),
-	TEST(a_prefetch_takes_any_number),
-	TEST(a_loop_that_is_told_never_is_woken_by_each_arm),
-	TEST(a_wake_function_that_arms_is_not_called_by_that_arm),
-	TEST(a_loop_that_polls_while_it_is_woken_is_woken_again),
-	TEST(destroy_does_not_call_it),
-};
-KTAP_MAIN(tests)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "crew.h"
 
-static void wrong_options_are_refused(void)
+TEST(wrong_options_are_refused)
 {
 	static const struct { uint32_t workers, queue, overload; int executor; } bad[] = {
 		{ 257, 0, 0, 0 }, { 1, 3, 0, 0 }, { 1, 1u << 21, 0, 0 }, { 1, 0, 3, 0 },
@@ -33,7 +33,7 @@ static void wrong_options_are_refused(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_queue_without_workers_has_no_effect(void)
+TEST(a_queue_without_workers_has_no_effect)
 {
 	struct hwheel_options o = defaults();
 	struct hwheel *w = NULL;
@@ -45,7 +45,7 @@ static void a_queue_without_workers_has_no_effect(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_slow_callback_delays_nobody(void)
+TEST(a_slow_callback_delays_nobody)
 {
 	struct hwheel_options o = defaults();
 
@@ -68,7 +68,7 @@ static void a_slow_callback_delays_nobody(void)
 	CHECK_EQ(atomic_load(&calls), 6);
 }
 
-static void a_period_due_while_it_runs_is_missed(void)
+TEST(a_period_due_while_it_runs_is_missed)
 {
 	struct hwheel_options o = defaults();
 	hwheel_timer_t t;
@@ -100,7 +100,7 @@ static void a_period_due_while_it_runs_is_missed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_burst_is_made_up_for_one_by_one(void)
+TEST(a_burst_is_made_up_for_one_by_one)
 {
 	struct hwheel_options o = defaults();
 	hwheel_timer_t t;
@@ -126,7 +126,7 @@ static void a_burst_is_made_up_for_one_by_one(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void what_is_armed_again_fires_when_it_is_over(void)
+TEST(what_is_armed_again_fires_when_it_is_over)
 {
 	struct hwheel_options o = defaults();
 
@@ -169,7 +169,7 @@ static void drive_inside(struct hwheel *w, const struct hwheel_event *e)
 		note(w, e);
 }
 
-static void a_callback_drives_in_no_thread(void)
+TEST(a_callback_drives_in_no_thread)
 {
 	struct hwheel *w = on_call(0);
 	uint64_t now;
@@ -184,7 +184,7 @@ static void a_callback_drives_in_no_thread(void)
 }
 
 /* For longer than the state word can tell the past from the future. */
-static void what_its_callback_has_held_up_is_due_however_long(void)
+TEST(what_its_callback_has_held_up_is_due_however_long)
 {
 	const uint64_t us = 1000, far = ((UINT64_C(1) << 39) + 1000000) * us;
 	struct hwheel *w = on_call(us);
@@ -217,7 +217,7 @@ static void note_deadline(struct hwheel *w, const struct hwheel_event *e)
 	noted_missed = e->missed;
 }
 
-static void a_move_forgets_what_its_callback_has_held_up(void)
+TEST(a_move_forgets_what_its_callback_has_held_up)
 {
 	struct hwheel *w = on_call(1000);
 	hwheel_timer_t t = 0;
@@ -239,7 +239,7 @@ static void a_move_forgets_what_its_callback_has_held_up(void)
 }
 
 /* Moved while its callback waits, it is due again: that is left out, and counted. */
-static void a_moved_period_due_while_it_waits_is_missed(void)
+TEST(a_moved_period_due_while_it_waits_is_missed)
 {
 	struct hwheel *w = on_call(1000);
 	hwheel_timer_t t = 0;
@@ -268,7 +268,7 @@ static void a_moved_period_due_while_it_waits_is_missed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void an_executor_is_asked_once_for_each(void)
+TEST(an_executor_is_asked_once_for_each)
 {
 	atomic_int asked = 0;
 	struct hwheel *w = with_executor(MS, 0, &asked);
@@ -287,7 +287,7 @@ static void an_executor_is_asked_once_for_each(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void events_are_not_queued(void)
+TEST(events_are_not_queued)
 {
 	struct hwheel_options o = defaults();
 	struct hwheel_event e;
@@ -301,7 +301,7 @@ static void events_are_not_queued(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void timers_free_themselves_in_workers(void)
+TEST(timers_free_themselves_in_workers)
 {
 	struct hwheel_options o = defaults();
 
@@ -320,7 +320,7 @@ static void timers_free_themselves_in_workers(void)
 }
 
 /* Timers of a few periods, moved and cancelled while a thread fires them. */
-static void storm_in_four_workers(void)
+TEST(storm_in_four_workers)
 {
 	struct hwheel_options o = defaults();
 	hwheel_timer_t t[64];
@@ -408,7 +408,7 @@ static void *release_it(void *unused)
 }
 
 /* After the stop, the executor's thread does not use the wheel, so it can be destroyed. */
-static void a_stop_waits_until_an_executor_has_ended(void)
+TEST(a_stop_waits_until_an_executor_has_ended)
 {
 	struct hwheel *w = on_call(0);
 	pthread_t runs, waits, releases;
@@ -427,23 +427,3 @@ static void a_stop_waits_until_an_executor_has_ended(void)
 	CHECK_EQ(pthread_join(releases, NULL), 0);
 	CHECK_EQ(atomic_load(&calls), 1);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_stop_waits_until_an_executor_has_ended),
-	TEST(wrong_options_are_refused),
-	TEST(a_queue_without_workers_has_no_effect),
-	TEST(a_slow_callback_delays_nobody),
-	TEST(a_period_due_while_it_runs_is_missed),
-	TEST(a_burst_is_made_up_for_one_by_one),
-	TEST(what_is_armed_again_fires_when_it_is_over),
-	TEST(a_callback_drives_in_no_thread),
-	TEST(what_its_callback_has_held_up_is_due_however_long),
-	TEST(a_move_forgets_what_its_callback_has_held_up),
-	TEST(a_moved_period_due_while_it_waits_is_missed),
-	TEST(an_executor_is_asked_once_for_each),
-	TEST(events_are_not_queued),
-	TEST(timers_free_themselves_in_workers),
-	TEST(storm_in_four_workers),
-};
-
-KTAP_MAIN(tests)

@@ -153,7 +153,7 @@ static void strange_reads(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void an_alarm_that_reads_strangely(void)
+TEST(an_alarm_that_reads_strangely)
 {
 	in_a_child(strange_reads);
 }
@@ -174,7 +174,7 @@ static void non_blocking(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void an_alarm_that_does_not_block(void)
+TEST(an_alarm_that_does_not_block)
 {
 	in_a_child(non_blocking);
 }
@@ -197,7 +197,7 @@ static void stepped_before_the_first_alarm(void)
 	EXPECT(hwheel_destroy(wall_wheel()), 0);
 }
 
-static void a_clock_that_steps_under_a_start(void)
+TEST(a_clock_that_steps_under_a_start)
 {
 	in_a_child(stepped_before_the_first_alarm);
 }
@@ -260,12 +260,12 @@ static void moved_behind_the_hand(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void memory_after_the_clock_stepped_back(void)
+TEST(memory_after_the_clock_stepped_back)
 {
 	in_a_child(moved_behind_the_hand);
 }
 
-static void a_clock_that_steps_under_the_tick_thread(void)
+TEST(a_clock_that_steps_under_the_tick_thread)
 {
 	in_a_child(stepping_clock);
 }
@@ -314,7 +314,7 @@ static void random_steps(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_clock_that_steps_at_random(void)
+TEST(a_clock_that_steps_at_random)
 {
 	in_a_child(random_steps);
 }
@@ -363,7 +363,7 @@ static void stormy(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_storm_of_signals(void)
+TEST(a_storm_of_signals)
 {
 	in_a_child(stormy);
 }
@@ -390,7 +390,7 @@ static void stopped_for_a_while(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void stopped_and_continued(void)
+TEST(stopped_and_continued)
 {
 	unsigned seconds = at_length() ? 10 : 2;
 	pid_t child = start_child(stopped_for_a_while);
@@ -432,7 +432,7 @@ static void forking(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void forked_while_armed(void)
+TEST(forked_while_armed)
 {
 	in_a_child(forking);
 }
@@ -467,7 +467,7 @@ static void exit_in_a_callback(void)
 		pause();
 }
 
-static void exit_while_armed(void)
+TEST(exit_while_armed)
 {
 	int rounds = at_length() ? 200 : 20;
 
@@ -528,22 +528,7 @@ static void never_returns(void)
 	EXPECT(atomic_load(&calls), 0);
 }
 
-static void a_callback_that_never_returns(void)
+TEST(a_callback_that_never_returns)
 {
 	in_a_child(never_returns);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(an_alarm_that_reads_strangely),
-	TEST(an_alarm_that_does_not_block),
-	TEST(a_clock_that_steps_under_a_start),
-	TEST(a_clock_that_steps_under_the_tick_thread),
-	TEST(a_clock_that_steps_at_random),
-	TEST(memory_after_the_clock_stepped_back),
-	TEST(a_storm_of_signals),
-	TEST(stopped_and_continued),
-	TEST(forked_while_armed),
-	TEST(exit_while_armed),
-	TEST(a_callback_that_never_returns),
-};
-KTAP_MAIN(tests)

@@ -59,14 +59,14 @@ $(FUZZ_LIB): $(RUST_SOURCES) verify/instrumented.mk
 		--lib --features capi --crate-type staticlib --target $(RUST_HOST)
 	$(Q)touch -c $@
 
-$(BUILD)/fuzz/api: verify/fuzz/api.c verify/fuzz/table.c verify/fuzz/mappings.c \
-		verify/fuzz/table.h verify/verify.h include/hwheel.h $(FUZZ_LIB)
+$(BUILD)/fuzz/api: c-tests/differential.c verify/fuzz/mappings.c $(C_TEST_HEADERS) \
+		include/hwheel.h $(FUZZ_LIB)
 	$(call say,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -std=c11 -O2 -g $(WARN) -D_GNU_SOURCE -fsanitize=fuzzer,address \
 		-fno-sanitize-coverage=trace-cmp -fsanitize-address-use-after-return=never \
 		-Wl,--wrap=mmap,--wrap=munmap \
-		-Iinclude -o $@ $(filter %.c,$^) $(FUZZ_LIB) $(STD_PRIVATE)
+		-DFUZZER -Iinclude -o $@ $(filter %.c,$^) $(FUZZ_LIB) $(STD_PRIVATE)
 
 # Under the randomized model checker, which runs the threads in the order that the input
 # says. Its stacks change in a way that AddressSanitizer does not follow.

@@ -429,7 +429,7 @@ static void one_refusal(void)
 	_exit(got < 0 ? REFUSED : GOT_BY);
 }
 
-static void each_call_survives_each_refusal(void)
+TEST(each_call_survives_each_refusal)
 {
 	for (which = 0; which < sizeof each / sizeof each[0]; which++) {
 		int refused = 0;
@@ -489,7 +489,7 @@ static void one_crowd(void)
 	_exit(atomic_load(&failures) == 0 ? ASKED_FOR_LESS : GOT_BY);
 }
 
-static void what_was_armed_fires_whatever_is_refused(void)
+TEST(what_was_armed_fires_whatever_is_refused)
 {
 	for (int ever = 0; ever < 2; ever++) {
 		atomic_store(&for_ever, ever);
@@ -550,7 +550,7 @@ static void no_alarm(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_filter_that_denies_the_alarm(void)
+TEST(a_filter_that_denies_the_alarm)
 {
 	in_a_child(no_alarm);
 }
@@ -575,7 +575,7 @@ static void no_setting(void)
 	EXPECT(hwheel_destroy(late), 0);
 }
 
-static void a_filter_that_denies_setting_the_alarm(void)
+TEST(a_filter_that_denies_setting_the_alarm)
 {
 	in_a_child(no_setting);
 }
@@ -594,7 +594,7 @@ static void no_other_descriptor(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_filter_that_denies_every_other_descriptor(void)
+TEST(a_filter_that_denies_every_other_descriptor)
 {
 	in_a_child(no_other_descriptor);
 }
@@ -614,7 +614,7 @@ static void no_thread(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_filter_that_denies_threads(void)
+TEST(a_filter_that_denies_threads)
 {
 	in_a_child(no_thread);
 }
@@ -631,7 +631,7 @@ static void no_memory(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_filter_that_denies_memory(void)
+TEST(a_filter_that_denies_memory)
 {
 	in_a_child(no_memory);
 }
@@ -649,19 +649,7 @@ static void no_comfort(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void a_filter_that_denies_comfort(void)
+TEST(a_filter_that_denies_comfort)
 {
 	in_a_child(no_comfort);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(each_call_survives_each_refusal),
-	TEST(what_was_armed_fires_whatever_is_refused),
-	TEST(a_filter_that_denies_the_alarm),
-	TEST(a_filter_that_denies_setting_the_alarm),
-	TEST(a_filter_that_denies_every_other_descriptor),
-	TEST(a_filter_that_denies_threads),
-	TEST(a_filter_that_denies_memory),
-	TEST(a_filter_that_denies_comfort),
-};
-KTAP_MAIN(tests)

@@ -50,7 +50,7 @@ static void *arm_and_stay(void *w)
 	return NULL;
 }
 
-static void a_thread_that_used_it_ends_after_it_was_closed(void)
+TEST(a_thread_that_used_it_ends_after_it_was_closed)
 {
 	for (int i = 1; i <= 10; i++) {
 		void *library = load();
@@ -73,7 +73,7 @@ static void a_thread_that_used_it_ends_after_it_was_closed(void)
 	}
 }
 
-static void closed_while_a_wheel_ticks_it_goes_on(void)
+TEST(closed_while_a_wheel_ticks_it_goes_on)
 {
 	void *library = load();
 	struct hwheel *w = NULL;
@@ -88,9 +88,3 @@ static void closed_while_a_wheel_ticks_it_goes_on(void)
 	CHECK(dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD) != NULL);
 	CHECK_EQ(destroy(w), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(a_thread_that_used_it_ends_after_it_was_closed),
-	TEST(closed_while_a_wheel_ticks_it_goes_on),
-};
-KTAP_MAIN(tests)

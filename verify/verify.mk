@@ -1,7 +1,4 @@
-# What checks/run and the programs of the verification are built of.
-RUST_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
-RUST_LIB := $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib
-CLANG ?= clang-19
+# The programs of the verification.
 
 # Programs against the installed library.
 define verify-cc

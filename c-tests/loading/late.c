@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+static int begin(int argc, char **argv);
+#define KTAP_BEGIN begin
 #include "../ktap.h"
 
 #define LIBRARIES 80
@@ -103,7 +105,7 @@ static void *use_when_loaded(void *unused)
 	return use(unused);
 }
 
-static void threads_that_came_first_use_it(void)
+TEST(threads_that_came_first_use_it)
 {
 	struct hwheel *w = NULL;
 	pthread_t thread;
@@ -119,7 +121,7 @@ static void threads_that_came_first_use_it(void)
 	works();
 }
 
-static void it_is_closed_and_loaded_again(void)
+TEST(it_is_closed_and_loaded_again)
 {
 	void *handle = dlopen(library, RTLD_LAZY | RTLD_GLOBAL);
 
@@ -147,7 +149,7 @@ static int uses_up_static_memory(void)
 	return !last;
 }
 
-static void it_works_in_a_namespace(void)
+TEST(it_works_in_a_namespace)
 {
 #ifdef LM_ID_NEWLM
 	void *first = dlopen(library, RTLD_NOW | RTLD_LOCAL), *second, *created;
@@ -168,21 +170,15 @@ static void it_works_in_a_namespace(void)
 #endif
 }
 
-static const struct ktap_test tests[] = {
-	TEST(threads_that_came_first_use_it),
-	TEST(it_is_closed_and_loaded_again),
-	TEST(it_works_in_a_namespace),
-};
-
-int main(int argc, char **argv)
+static int begin(int argc, char **argv)
 {
 	if (argc < 2)
-		return 2;
+		return 1;
 	library = argv[1];
 	directory = argc > 2 ? argv[2] : NULL;
 	if (directory != NULL && !uses_up_static_memory()) {
 		puts("not ok: static thread-local memory is not used up");
 		return 1;
 	}
-	return ktap_main(tests, sizeof tests / sizeof *tests);
+	return 0;
 }

@@ -11,14 +11,18 @@ dir=$(dirname "$program")
 begin=$(date +%s)
 pids=
 findings=0
-case $kept in *threads.corpus) what='several threads' ;; *) what='the C functions' ;; esac
+# Under the C functions the clocks are the test's own, which has an alarm instead.
+case $kept in
+*threads.corpus) what='several threads' timeout=60 ;;
+*) what='the C functions' timeout=0 ;;
+esac
 
 rm -f "$dir"/job-*.log "$dir"/finding-*
 mkdir -p "$corpus"
 "$(dirname "$0")/corpus.sh" unpack "$kept" "$dir/kept" || exit 1
 for job in $(seq "$jobs"); do
 	"$program" -runs=$(((executions + jobs - 1) / jobs)) \
-		-max_total_time="$seconds" -max_len=600 -len_control=0 -timeout=60 \
+		-max_total_time="$seconds" -max_len=600 -len_control=0 -timeout=$timeout \
 		-report_slow_units=60 -reload=10 -print_final_stats=1 \
 		-artifact_prefix="$dir/finding-" "$corpus" "$dir/kept" \
 		> "$dir/job-$job.log" 2>&1 &
@@ -43,16 +47,13 @@ awk -v what="$what" -v jobs="$jobs" -v seconds=$(($(date +%s) - begin)) -v findi
 		printf "    %s: %d executions in %d s by %d jobs, %d a second\n",
 			what, sum["number_of_executed_units:"], seconds, jobs,
 			sum["number_of_executed_units:"] / (seconds ? seconds : 1)
-		printf "    "
 		if ("calls:" in sum)
-			printf "%d calls, %d of them refused as expected, ",
-				sum["calls:"], sum["errors:"]
-		printf "%d timers ended, %d callbacks, %d findings\n",
-			sum["fired:"], sum["callbacks:"], findings
+			printf "    %d calls, ", sum["calls:"]
+		printf "%d timers fired, %d findings\n", sum["fired:"], findings
 	}' "$dir"/job-*.log
 [ $findings -eq 0 ] && exit
 for log in "$dir"/job-*.log; do
-	grep -A 12 'ERROR: \|api\.c:[0-9]\|panicked at' "$log"
+	grep -A 12 'ERROR: \|panicked at' "$log"
 done
 ls "$dir"/finding-*
 exit 1
