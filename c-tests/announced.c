@@ -47,8 +47,6 @@ static _Atomic unsigned fired, others_fired;
 
 static void wake(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 	woken++;
 }
 
@@ -56,15 +54,12 @@ static void fire(struct hwheel *w, const struct hwheel_event *e)
 {
 	uint64_t at = 0;
 
-	(void)e;
 	fired_at = hwheel_now(w, &at) == 0 ? at : 0;
 	fired++;
 }
 
 static void fire_other(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	others_fired++;
 }
 

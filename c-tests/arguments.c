@@ -5,8 +5,6 @@
 
 static void nothing(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 }
 
 TEST(no_wheel_is_refused_everywhere)
@@ -59,7 +57,7 @@ TEST(no_wheel_is_refused_everywhere)
 
 TEST(a_needed_output_is_not_null)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
@@ -74,12 +72,11 @@ TEST(a_needed_output_is_not_null)
 	/* nothing has changed */
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(unknown_flags_are_refused_and_change_nothing)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
 	hwheel_timer_t t = 0, made = JUNK;
 	uint64_t left = 0;
@@ -119,7 +116,6 @@ TEST(unknown_flags_are_refused_and_change_nothing)
 	CHECK_EQ(left, SEC);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.live, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* So a flag that reaches the wrong function is an error, not another meaning. */
@@ -141,20 +137,19 @@ TEST(no_two_flags_share_a_bit)
 
 TEST(a_period_is_not_zero)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = JUNK;
 
 	CHECK_EQ(hwheel_every(w, MS, 0, 0, NULL, 0, 0, &t), -EINVAL);
 	CHECK_EQ(hwheel_every(w, MS, 0, 0, NULL, 0, HWHEEL_MISSED_BURST, &t), -EINVAL);
 	CHECK_EQ(hwheel_every(w, MS, 0, 0, NULL, 0, HWHEEL_MISSED_DELAY, &t), -EINVAL);
 	CHECK_EQ(t, JUNK);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_batch_has_a_size_that_can_be_returned)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	struct hwheel *system = NULL;
+	WHEEL system = NULL;
 	struct hwheel_event e;
 	uint64_t now = JUNK;
 
@@ -173,12 +168,11 @@ TEST(a_batch_has_a_size_that_can_be_returned)
 	CHECK_EQ(now, 0);
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
-	CHECK_EQ(hwheel_destroy(system), 0);
 }
 
 TEST(a_manual_wheel_is_not_driven_by_a_system_clock)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), -EINVAL);
@@ -186,16 +180,14 @@ TEST(a_manual_wheel_is_not_driven_by_a_system_clock)
 	CHECK_EQ(hwheel_fd(w), -EINVAL);
 	CHECK_EQ(hwheel_start(w), -EINVAL);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_system_clock_is_not_advanced)
 {
-	struct hwheel *w = NULL;
+	WHEEL w = NULL;
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), -EINVAL);
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), -EINVAL);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

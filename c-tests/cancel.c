@@ -39,7 +39,7 @@ static void all_say(struct hwheel *w, hwheel_timer_t t, int want)
 
 TEST(delete_says_whether_it_was_armed)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
 	struct hwheel_event e;
 
@@ -53,12 +53,11 @@ TEST(delete_says_whether_it_was_armed)
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(hwheel_advance(w, 7200 * SEC, &e, 1, NULL), 1);
 	CHECK_EQ(hwheel_timer_delete(w, t), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(delete_sync_without_a_callback_is_delete)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
 
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 0);
@@ -67,12 +66,11 @@ TEST(delete_sync_without_a_callback_is_delete)
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 0);
 	fires_nothing(w);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(shutdown_is_for_good)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -93,12 +91,11 @@ TEST(shutdown_is_for_good)
 	/* a new timer in the same place is not shut down */
 	t = make(w, NULL);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(shutdown_sync_is_for_good)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -106,12 +103,11 @@ TEST(shutdown_sync_is_for_good)
 	CHECK_EQ(hwheel_timer_shutdown_sync(w, t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
 	fires_nothing(w);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(free_says_whether_it_was_armed)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -120,12 +116,11 @@ TEST(free_says_whether_it_was_armed)
 	CHECK_EQ(hwheel_timer_free(w, t), -ESTALE);
 	CHECK_EQ(hwheel_timer_free(w, u), -ESTALE);
 	fires_nothing(w);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_freed_handle_is_stale_everywhere)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), next;
 	struct hwheel_event e;
 
@@ -139,14 +134,13 @@ TEST(a_freed_handle_is_stale_everywhere)
 	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 1);
 	CHECK_EQ(e.timer, next);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_handle_is_not_used_twice)
 {
 	enum { N = 100000 };
 	static hwheel_timer_t t[N];
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
 
 	for (int i = 0; i < N; i++) {
@@ -159,7 +153,6 @@ TEST(a_handle_is_not_used_twice)
 		CHECK_EQ(hwheel_timer_pending(w, t[i]), -ESTALE);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.live, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_handle_of_another_wheel_is_stale)
@@ -227,7 +220,7 @@ static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
 
 TEST(garbage_is_stale)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
 	uint64_t x = 88172645463325252u;
 
@@ -248,14 +241,13 @@ TEST(garbage_is_stale)
 			all_say(w, x, -ESTALE);
 	}
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Also if the handles next to it are those of other timers, young or old. */
 TEST(garbage_is_stale_beside_many_timers)
 {
 	enum { MANY = 1000, SOME = 20 };
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	static hwheel_timer_t t[MANY];
 
 	for (int i = 0; i < MANY; i++) {
@@ -270,7 +262,6 @@ TEST(garbage_is_stale_beside_many_timers)
 		neighbours_are_stale(w, t[i]);
 	for (int i = 0; i < MANY; i++)
 		CHECK_EQ(hwheel_timer_pending(w, t[i]), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Each of these has other flags than a plain timer that is due soon. */
@@ -279,7 +270,7 @@ TEST(garbage_is_stale_beside_any_kind_of_timer)
 	const uint64_t first[] = { MS, UINT64_C(1) << 50, UINT64_C(1) << 62, HWHEEL_NEVER };
 
 	for (unsigned i = 0; i < 2 * sizeof first / sizeof *first; i++) {
-		struct hwheel *w = ktap_manual(1000, 0, 0, 0);
+		WHEEL w = ktap_manual(1000, 0, 0, 0);
 		hwheel_timer_t t;
 
 		if (i % 2)
@@ -288,7 +279,6 @@ TEST(garbage_is_stale_beside_any_kind_of_timer)
 			CHECK_EQ(hwheel_every(w, first[i / 2], MS / 3, 0, NULL, 0, 0, &t), 0);
 		neighbours_are_stale(w, t);
 		CHECK_EQ(hwheel_timer_delete(w, t), 1);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
@@ -310,7 +300,7 @@ static void cancel_another(struct hwheel *w, const struct hwheel_event *e)
 /* Two of the same tick cancel each other: whichever comes first wins. */
 TEST(a_callback_cancels_one_that_is_due_as_well)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t a = 0, b = 0;
 
 	memset(&in_callback, 0, sizeof in_callback);
@@ -326,7 +316,6 @@ TEST(a_callback_cancels_one_that_is_due_as_well)
 	CHECK_EQ(in_callback.other_delete, 1);
 	CHECK_EQ(hwheel_timer_pending(w, a), 0);
 	CHECK_EQ(hwheel_timer_pending(w, b), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void free_self(struct hwheel *w, const struct hwheel_event *e)
@@ -339,7 +328,7 @@ static void free_self(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_frees_its_own_timer)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
 	hwheel_timer_t t = make(w, free_self);
 
@@ -353,7 +342,6 @@ TEST(a_callback_frees_its_own_timer)
 	all_say(w, t, -ESTALE);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.live, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void shut_self(struct hwheel *w, const struct hwheel_event *e)
@@ -365,7 +353,7 @@ static void shut_self(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_shuts_its_own_timer_down)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, shut_self);
 
 	memset(&in_callback, 0, sizeof in_callback);
@@ -376,13 +364,12 @@ TEST(a_callback_shuts_its_own_timer_down)
 	CHECK_EQ(in_callback.own_mod, -ESHUTDOWN);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_timer_free(w, t), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Arming and cancelling a long timeout again and again takes no more memory. */
 TEST(cancelled_timers_do_not_pile_up)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = { .size = sizeof s };
 	uint64_t bytes = 0;
 
@@ -401,5 +388,4 @@ TEST(cancelled_timers_do_not_pile_up)
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.live, 0);
 	CHECK_EQ(s.slab_bytes, bytes);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -1,12 +1,8 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "child.h"
 
 /* The parent's wheel. */
@@ -16,8 +12,6 @@ static atomic_int calls;
 
 static void count(struct hwheel *wheel, const struct hwheel_event *e)
 {
-	(void)wheel;
-	(void)e;
 	atomic_fetch_add(&calls, 1);
 }
 
@@ -252,7 +246,6 @@ static void fork_inside(struct hwheel *wheel, const struct hwheel_event *e)
 	pid_t child = fork();
 	int status = 0;
 
-	(void)wheel;
 	if (child == 0) {
 		struct hwheel_event out;
 
@@ -291,8 +284,6 @@ static void fork_and_return(struct hwheel *wheel, const struct hwheel_event *e)
 	pid_t child = fork();
 	int status = 0;
 
-	(void)wheel;
-	(void)e;
 	before_the_fork = atomic_load(&calls);
 	is_child = child == 0;
 	if (!is_child && (waitpid(child, &status, 0) != child || status != 0))
@@ -364,8 +355,6 @@ int __lsan_is_turned_off(void)
 
 static void count_apart(struct hwheel *wheel, const struct hwheel_event *e)
 {
-	(void)wheel;
-	(void)e;
 	atomic_fetch_add(&shared[getpid() == parent ? IN_PARENT : IN_CHILD], 1);
 }
 
@@ -433,8 +422,6 @@ TEST(a_child_that_returns_into_a_worker)
 
 static void take_no_notice(struct hwheel *wheel, void *arg)
 {
-	(void)wheel;
-	(void)arg;
 }
 
 /* Eleven callbacks wait for the executor, which runs none. */

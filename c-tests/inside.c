@@ -6,8 +6,6 @@
  */
 #include "ktap.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 
 /* A check inside of the library cannot leave it: the first one that fails is kept. */
 static char why[256];
@@ -27,8 +25,6 @@ static _Thread_local int drives;
 
 static void mark(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	marks++;
 }
 
@@ -193,8 +189,6 @@ static void executor(struct hwheel *w, void *arg)
 
 static void quiet_executor(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 	executors++;
 }
 
@@ -364,8 +358,6 @@ TEST(in_a_callback_of_run_queued_and_of_stop)
 
 static void quiet_wake(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 	wakes++;
 }
 
@@ -387,7 +379,6 @@ TEST(in_a_callback_of_destroy)
 
 static void start(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)e;
 	callbacks++;
 	EXPECT(hwheel_start(w) == 0);
 	EXPECT(hwheel_start(w) == -EBUSY);

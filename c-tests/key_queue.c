@@ -8,7 +8,7 @@ static void set(struct hwheel *w, const char *key, hwheel_fn fn, uint64_t cookie
 
 TEST(the_key_is_free_while_its_callback_waits)
 {
-	struct hwheel *w = on_call(MS);
+	WHEEL w = on_call(MS);
 
 	set(w, "a", note_key, 1, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
@@ -28,7 +28,6 @@ TEST(the_key_is_free_while_its_callback_waits)
 	CHECK_EQ(hwheel_run_queued(w), 0);
 	CHECK_EQ(atomic_load(&order), 12);
 	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Sets its own key again, a thousand times. */
@@ -47,7 +46,7 @@ TEST(a_callback_in_a_worker_sets_its_own_key)
 
 	reset();
 	o.workers = 2;
-	struct hwheel *w = make(&o);
+	WHEEL w = make(&o);
 
 	set(w, "a", set_again, 1, 1 * MS);
 	for (int i = 1; i <= 1000; i++) {
@@ -57,7 +56,6 @@ TEST(a_callback_in_a_worker_sets_its_own_key)
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(stats(w).fired, 1000);
 	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(keys_leave_nothing_in_workers)
@@ -67,7 +65,7 @@ TEST(keys_leave_nothing_in_workers)
 	reset();
 	o.workers = 4;
 	o.max_timers = 1 << 10;
-	struct hwheel *w = make(&o);
+	WHEEL w = make(&o);
 
 	/* more than the limit on those that live at once */
 	for (int round = 1; round <= 10; round++) {
@@ -78,5 +76,4 @@ TEST(keys_leave_nothing_in_workers)
 		CHECK_EQ(atomic_load(&calls), round << 10);
 		CHECK_EQ(stats(w).live, 0);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

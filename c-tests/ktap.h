@@ -8,7 +8,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 #include <hwheel.h>
+
+/* Callbacks of tests have parameters that they do not need. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* Whether the program is built with a sanitizer, which makes system calls and is slow. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -147,6 +154,14 @@ int main(int argc, char **argv)
 	return failed ? 1 : n && skipped == n ? 4 : 0;
 }
 #endif
+
+/* A wheel that is destroyed at the end of its block. */
+#define WHEEL __attribute__((cleanup(ktap_destroy))) struct hwheel *
+
+static inline void ktap_destroy(struct hwheel **w)
+{
+	CHECK_EQ(hwheel_destroy(*w), 0);
+}
 
 /* A manual wheel of the given shape; tick in ns, 0 for the defaults. */
 static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,

@@ -61,7 +61,7 @@ TEST(one_calls_for_never_do_not_fire)
 /* The longest delay there is, from a time that is not the first. */
 TEST(a_delay_beyond_the_end_of_time_does_not_wrap)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
+	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 	uint64_t left = 0;
@@ -71,12 +71,11 @@ TEST(a_delay_beyond_the_end_of_time_does_not_wrap)
 	CHECK(left >= INT64_MAX);
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(from_never_to_soon_and_back)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t = ktap_timer(w);
 
@@ -90,12 +89,11 @@ TEST(from_never_to_soon_and_back)
 	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1, NULL), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 0);
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_period_without_end_fires_once)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
@@ -103,13 +101,12 @@ TEST(a_period_without_end_fires_once)
 	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 1);
 	CHECK_EQ(e[0].missed, 0);
 	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(never_is_never_early_next_to_the_end)
 {
 	const uint64_t end = INT64_MAX;
-	struct hwheel *w = ktap_manual(SEC, 0, 0, end - 10 * SEC);
+	WHEEL w = ktap_manual(SEC, 0, 0, end - 10 * SEC);
 	struct hwheel_event e[2];
 
 	/* the last seconds before the end are times like any other */
@@ -119,13 +116,12 @@ TEST(never_is_never_early_next_to_the_end)
 	CHECK_EQ(hwheel_advance(w, end - 6 * SEC, e, 2, NULL), 1);
 	CHECK_EQ(e[0].cookie, 1);
 	CHECK_EQ(hwheel_advance(w, end, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* A deadline below 2^63 whose tick ends after it. */
 TEST(a_deadline_in_the_last_tick_is_never)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
 	uint64_t ns;
 
@@ -134,5 +130,4 @@ TEST(a_deadline_in_the_last_tick_is_never)
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
 	CHECK_EQ(ns, HWHEEL_NEVER);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -10,7 +10,6 @@ static struct {
 
 static void record(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	got.calls++;
 	got.last = *e;
 }
@@ -33,7 +32,7 @@ static void stale(struct hwheel *w, hwheel_timer_t t)
 
 TEST(after_fires_once_and_is_gone)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 5 * MS);
+	WHEEL w = ktap_manual(0, 0, 0, 5 * MS);
 	hwheel_timer_t t = 0;
 	struct hwheel_event e[2];
 
@@ -50,12 +49,11 @@ TEST(after_fires_once_and_is_gone)
 	CHECK_EQ(e[0].flags, 0);
 	stale(w, t);
 	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(at_fires_once_and_is_gone)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 5 * MS);
+	WHEEL w = ktap_manual(0, 0, 0, 5 * MS);
 	hwheel_timer_t t = 0;
 	struct hwheel_event e[2];
 
@@ -69,12 +67,11 @@ TEST(at_fires_once_and_is_gone)
 	CHECK_EQ(hwheel_once(w, 1, NULL, 9, HWHEEL_ABS, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 11 * MS, e, 2, NULL), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_callback_is_called_once)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
@@ -86,12 +83,11 @@ TEST(a_callback_is_called_once)
 	CHECK_EQ(got.last.cookie, 9);
 	CHECK_EQ(got.last.deadline_ns, 10 * MS);
 	stale(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(nobody_needs_the_handle)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
 
 	CHECK_EQ(hwheel_once(w, MS, NULL, 1, 0, NULL), 0);
@@ -101,12 +97,11 @@ TEST(nobody_needs_the_handle)
 	CHECK_EQ(e[0].cookie, 1);
 	CHECK_EQ(e[1].cookie, 2);
 	CHECK_EQ(e[2].cookie, 3);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(delete_and_free_free_it)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	int (*const cancel[])(struct hwheel *, hwheel_timer_t) = {
 		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_free,
@@ -129,12 +124,11 @@ TEST(delete_and_free_free_it)
 	struct hwheel_stats s = { .size = sizeof s };
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.fired, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(it_can_be_moved_before_it_fires)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	struct hwheel_event e;
 
@@ -143,7 +137,6 @@ TEST(it_can_be_moved_before_it_fires)
 	CHECK_EQ(hwheel_advance(w, 19 * MS, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 20 * MS, &e, 1, NULL), 1);
 	stale(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void cancel_self(struct hwheel *w, const struct hwheel_event *e)
@@ -157,7 +150,7 @@ static void cancel_self(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_cancels_its_own_one_shot)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
@@ -169,12 +162,11 @@ TEST(a_callback_cancels_its_own_one_shot)
 	CHECK_EQ(got.again, -ESTALE);
 	CHECK_EQ(got.mod, -ESTALE);
 	stale(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_callback_cancels_its_own_period)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
@@ -187,7 +179,6 @@ TEST(a_callback_cancels_its_own_period)
 	CHECK_EQ(got.again, -ESTALE);
 	CHECK_EQ(got.mod, -ESTALE);
 	stale(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void arm_self(struct hwheel *w, const struct hwheel_event *e)
@@ -200,7 +191,7 @@ static void arm_self(struct hwheel *w, const struct hwheel_event *e)
 /* "Frees itself when it has fired": not if its callback arms it again. */
 TEST(a_callback_arms_its_own_one_shot_again)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
@@ -215,7 +206,6 @@ TEST(a_callback_arms_its_own_one_shot_again)
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 3);
 	stale(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void chain(struct hwheel *w, const struct hwheel_event *e)
@@ -227,7 +217,7 @@ static void chain(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_makes_the_next_one)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 
 	memset(&got, 0, sizeof got);
 	CHECK_EQ(hwheel_once(w, MS, chain, 99, 0, NULL), 0);
@@ -237,5 +227,4 @@ TEST(a_callback_makes_the_next_one)
 		CHECK_EQ(got.mod, 0);
 	}
 	CHECK_EQ(live(w), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

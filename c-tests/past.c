@@ -19,7 +19,7 @@ TEST(a_passed_deadline_fires_at_the_next_tick)
 {
 	for (int hand = 0; hand < 2; hand++) {
 		for (int how = 0; how < 6; how++) {
-			struct hwheel *w = at_100_ms(hand);
+			WHEEL w = at_100_ms(hand);
 			hwheel_timer_t t;
 
 			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
@@ -33,7 +33,6 @@ TEST(a_passed_deadline_fires_at_the_next_tick)
 			}
 			CHECK_EQ(hwheel_advance(w, 100 * MS, events, 8, NULL), 0);
 			CHECK_EQ(hwheel_advance(w, 101 * MS, events, 8, NULL), 1);
-			CHECK_EQ(hwheel_destroy(w), 0);
 		}
 	}
 }
@@ -41,7 +40,7 @@ TEST(a_passed_deadline_fires_at_the_next_tick)
 TEST(a_range_in_the_past_fires_at_the_next_tick)
 {
 	for (int hand = 0; hand < 2; hand++) {
-		struct hwheel *w = at_100_ms(hand);
+		WHEEL w = at_100_ms(hand);
 		hwheel_timer_t t;
 
 		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
@@ -53,14 +52,13 @@ TEST(a_range_in_the_past_fires_at_the_next_tick)
 		CHECK_EQ(hwheel_every(w, 20 * MS, SEC, 50 * MS, NULL, 0,
 					    HWHEEL_ABS, NULL), 0);
 		CHECK_EQ(hwheel_advance(w, 106 * MS, events, 8, NULL), 1);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
 /* Missed periods fire at once, with slack and without. */
 TEST(a_burst_with_slack_does_not_wait)
 {
-	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
+	WHEEL w = ktap_manual(MS, 0, 0, 0);
 	int n = 0;
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 8 * MS, NULL, 0,
@@ -70,21 +68,19 @@ TEST(a_burst_with_slack_does_not_wait)
 	for (uint64_t ms = 100; ms <= 109; ms++)
 		n += hwheel_advance(w, ms * MS, events, 8, NULL);
 	CHECK_EQ(n, 9);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* A delay of 0 with slack s fires after s at the latest, and at the next tick. */
 TEST(slack_is_counted_from_the_deadline)
 {
 	for (uint64_t s = 0; s < 70; s++) {
-		struct hwheel *w = at_100_ms(1);
+		WHEEL w = at_100_ms(1);
 		hwheel_timer_t t;
 		uint64_t last = s ? 100 + s : 101;
 
 		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 		CHECK_EQ(hwheel_timer_mod_range(w, t, 0, s * MS, 0), 0);
 		CHECK_EQ(hwheel_advance(w, last * MS, events, 8, NULL), 1);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
@@ -101,7 +97,7 @@ static uint64_t rnd(uint64_t below)
 /* Of any length, before or after the hand, aligned to ticks or not. */
 static void random_ranges(uint64_t tick)
 {
-	struct hwheel *w = ktap_manual(tick, 0, 0, 0);
+	WHEEL w = ktap_manual(tick, 0, 0, 0);
 	uint64_t now = UINT64_C(1) << 30;
 	hwheel_timer_t t;
 
@@ -126,7 +122,6 @@ static void random_ranges(uint64_t tick)
 		now = last * tick;
 		CHECK_EQ(hwheel_advance(w, now, events, 8, NULL), 1);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(no_range_is_exceeded)
@@ -142,7 +137,7 @@ TEST(no_range_is_exceeded)
  */
 TEST(one_that_has_passed_comes_behind_what_is_due)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	for (uint64_t i = 1; i <= 5; i++)
@@ -159,5 +154,4 @@ TEST(one_that_has_passed_comes_behind_what_is_due)
 		CHECK(e.cookie > 10);
 	}
 	CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -82,7 +82,7 @@ TEST(without_room_it_is_dropped_and_counted)
 TEST(a_queue_may_have_room_for_one)
 {
 	atomic_int asked = 0;
-	struct hwheel *w = with_executor(MS, 1, &asked);
+	WHEEL w = with_executor(MS, 1, &asked);
 
 	for (uint64_t i = 1; i <= 2; i++) {
 		arm(w, note, 2 * i - 1, (2 * i - 1) * MS);
@@ -94,7 +94,6 @@ TEST(a_queue_may_have_room_for_one)
 		CHECK_EQ(hwheel_run_queued(w), 0);
 	}
 	CHECK_EQ(atomic_load(&order), 2143);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(stop_and_destroy_run_what_is_queued)
@@ -141,7 +140,6 @@ TEST(drain_leaves_what_is_queued)
 
 static void *release_later(void *arg)
 {
-	(void)arg;
 	ktap_sleep_ms(50);
 	atomic_store(&release, 1);
 	return NULL;
@@ -149,7 +147,7 @@ static void *release_later(void *arg)
 
 TEST(sync_delete_takes_out_what_is_queued)
 {
-	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, 0);
+	WHEEL w = crowd(HWHEEL_OVERLOAD_RUN, 0);
 	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
 	struct hwheel_stats before;
 	pthread_t thread;
@@ -167,14 +165,13 @@ TEST(sync_delete_takes_out_what_is_queued)
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* At the front or behind it. */
 TEST(the_place_of_what_was_taken_out_is_free)
 {
 	atomic_int asked = 0;
-	struct hwheel *w = with_executor(MS, 2, &asked);
+	WHEEL w = with_executor(MS, 2, &asked);
 
 	arm(w, note, 1, 1 * MS);
 	hwheel_timer_t second = arm(w, note, 2, 2 * MS);
@@ -194,14 +191,12 @@ TEST(the_place_of_what_was_taken_out_is_free)
 	while (hwheel_run_queued(w) == 1)
 		;
 	CHECK_EQ(atomic_load(&order), 145);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static uint64_t ran_last, ran_disorder;
 
 static void note_order(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	ran_disorder += e->cookie <= ran_last;
 	ran_last = e->cookie;
 	atomic_fetch_add(&calls, 1);
@@ -235,7 +230,7 @@ static void at_random(uint32_t size, unsigned runs_of_8)
 	o.overload = HWHEEL_OVERLOAD_DROP;
 	o.executor = execute;
 	o.executor_arg = &asked;
-	struct hwheel *w = make(&o);
+	WHEEL w = make(&o);
 
 	for (int step = 0; step < 20000; step++) {
 		uint64_t what = choose(8);
@@ -263,7 +258,6 @@ static void at_random(uint32_t size, unsigned runs_of_8)
 		CHECK_EQ(stats(w).dropped, dropped);
 	}
 	CHECK_EQ(ran_disorder, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(it_is_full_when_all_places_are_taken)
@@ -287,7 +281,7 @@ TEST(the_oldest_holds_up_no_place)
 	o.overload = HWHEEL_OVERLOAD_DROP;
 	o.executor = execute;
 	o.executor_arg = &asked;
-	struct hwheel *w = make(&o);
+	WHEEL w = make(&o);
 
 	t[0] = arm(w, note_order, ++cookie, ++tick * MS);
 	for (int round = 0; round < 20; round++) {
@@ -307,7 +301,6 @@ TEST(the_oldest_holds_up_no_place)
 		;
 	CHECK_EQ(atomic_load(&calls), SIZE);
 	CHECK_EQ(ran_disorder, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static hwheel_timer_t victim;
@@ -315,7 +308,6 @@ static atomic_int answer;
 
 static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)e;
 	atomic_store(&inside, 1);
 	until(&release, 1);
 	atomic_store(&answer, hwheel_timer_delete_sync(w, victim));
@@ -330,7 +322,7 @@ TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for)
 	reset();
 	atomic_store(&answer, -1);
 	o.workers = 1;
-	struct hwheel *w = make(&o);
+	WHEEL w = make(&o);
 
 	arm(w, delete_victim, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
@@ -343,5 +335,4 @@ TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for)
 	CHECK_EQ(atomic_load(&answer), 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

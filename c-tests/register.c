@@ -1,8 +1,6 @@
 /* Callbacks that may wait for other callbacks take a lock of the process: who waits for that
  * sleeps. */
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include "ktap.h"
 
 /* Found by the library too. */

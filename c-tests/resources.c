@@ -1,10 +1,7 @@
 /* Out of descriptors, threads, memory or address space: an error, and nothing lost. */
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include "child.h"
 
 static void limit(int what, rlim_t to)
@@ -45,8 +42,6 @@ static atomic_int calls;
 
 static void count(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_fetch_add(&calls, 1);
 }
 

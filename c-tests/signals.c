@@ -1,7 +1,4 @@
 /* Signals that belong to a callback reach the program's handlers. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <sys/time.h>
 #include "child.h"
 #include "ktap.h"
@@ -15,7 +12,6 @@ static void leave(int signal)
 
 static void raise_it(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	/* as the processor does: to this thread, at once, and not to be blocked */
 	if (e->cookie == SIGSEGV)
 		*(volatile int *)(uintptr_t)(e->cookie - SIGSEGV) = 1;
@@ -69,7 +65,6 @@ static atomic_int inside;
 
 static void sample(int signal)
 {
-	(void)signal;
 	if (atomic_load(&inside) && pthread_equal(pthread_self(), callback_thread))
 		atomic_fetch_add(&samples, 1);
 }
@@ -79,8 +74,6 @@ static void work(struct hwheel *w, const struct hwheel_event *e)
 {
 	uint64_t end = ktap_clock() + 20 * SEC;
 
-	(void)w;
-	(void)e;
 	callback_thread = pthread_self();
 	atomic_store(&inside, 1);
 	while (ktap_clock() < end && atomic_load(&samples) < 3)

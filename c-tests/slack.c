@@ -18,7 +18,7 @@ TEST(it_fires_in_the_range)
 	static const uint64_t delays[] = { 1, 2, 99, 100, 1000, 4097 };
 	static const uint64_t slacks[] = { 0, 1, 2, 3, 100, 1000 };
 	uint64_t now = 0;
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
@@ -31,12 +31,11 @@ TEST(it_fires_in_the_range)
 			CHECK(now <= due + slacks[j]);
 		}
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(the_event_says_what_was_asked_for)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 	uint64_t left;
@@ -48,12 +47,11 @@ TEST(the_event_says_what_was_asked_for)
 	CHECK_EQ(hwheel_advance(w, 64 * MS, &e, 1, NULL), 1);
 	/* or the tick in the range that was picked */
 	CHECK_DUE(e.deadline_ns, 33 * MS + 5, 31 * MS);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(many_share_a_tick)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[100];
 
 	for (uint64_t i = 0; i < 64; i++)
@@ -63,12 +61,11 @@ TEST(many_share_a_tick)
 	CHECK_EQ(hwheel_advance(w, 1024 * MS, e, 100, NULL), 25);
 	CHECK_EQ(hwheel_advance(w, 1151 * MS, e, 100, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 1152 * MS, e, 100, NULL), 39);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_timer_due_in_the_range_stays)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 100 * MS, 100 * MS, 0), 0);
@@ -88,12 +85,11 @@ TEST(a_timer_due_in_the_range_stays)
 	uint64_t at = fires_at(w, 193, 300);
 
 	CHECK(at >= 192 + 10 && at <= 192 + 15);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(errors_change_nothing)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(NULL, t, 1, 1, 0), -EINVAL);
@@ -115,12 +111,11 @@ TEST(errors_change_nothing)
 	CHECK(left < HWHEEL_NEVER);
 	CHECK_EQ(hwheel_timer_shutdown(w, t), 1);
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, 1, 0), -ESHUTDOWN);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_period_with_slack_does_not_drift)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t n = 0;
 
@@ -135,14 +130,13 @@ TEST(a_period_with_slack_does_not_drift)
 		}
 	}
 	CHECK_EQ(n, 100);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* The exact time of a period is kept together with its tick, however far that is. */
 TEST(a_period_with_days_of_slack_does_not_drift)
 {
 	const uint64_t hour = 3600 * SEC, period = 150 * hour;
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	uint64_t due = hour;
 
@@ -159,12 +153,11 @@ TEST(a_period_with_days_of_slack_does_not_drift)
 		CHECK_EQ(e[0].missed, 0);
 		due += (period + 0xffff) / 0x10000 * 0x10000;
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(slack_beyond_the_period_loses_none)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t n = 0;
 
@@ -173,7 +166,6 @@ TEST(slack_beyond_the_period_loses_none)
 		n += (uint64_t)hwheel_advance(w, ms * MS, &e, 1, NULL);
 	CHECK(n >= 99 && n <= 101);
 	CHECK_EQ(stats(w).missed, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 #define MANY 10000
@@ -202,7 +194,7 @@ static uint64_t wakeups(uint64_t slack_ns)
 /* Whether the period was the longer one when the timer was made, or not. */
 TEST(a_shorter_period_has_less_slack)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t;
 	uint64_t left = 0;
@@ -215,7 +207,6 @@ TEST(a_shorter_period_has_less_slack)
 		CHECK_EQ(hwheel_advance(w, now, &e, 1, NULL), 1);
 		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_first_time_that_has_passed_has_none)
@@ -224,13 +215,12 @@ TEST(a_first_time_that_has_passed_has_none)
 
 	for (unsigned i = 0; i < COUNT(ago_h); i++) {
 		uint64_t first = 9000 * 3600 * SEC, left = 0;
-		struct hwheel *w = ktap_manual(0, 0, 0, first + ago_h[i] * 3600 * SEC);
+		WHEEL w = ktap_manual(0, 0, 0, first + ago_h[i] * 3600 * SEC);
 		hwheel_timer_t t;
 
 		CHECK_EQ(hwheel_every(w, first, 1800 * SEC, 1800 * SEC, NULL, 0, HWHEEL_ABS, &t), 0);
 		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 		CHECK(left <= MS);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 

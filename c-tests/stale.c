@@ -2,9 +2,7 @@
  * An arm of a timer that is freed meanwhile, and whose node another timer has by then:
  * that timer keeps its rhythm.
  */
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include "ktap.h"
 
 /* For a second, but not for fewer rounds than this. */

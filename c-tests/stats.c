@@ -1,17 +1,14 @@
 /* hwheel_get_stats(): its size, and what is counted. */
 #include <poll.h>
-#include <stddef.h>
 #include "ktap.h"
 
 static void nothing(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 }
 
 TEST(a_new_wheel_has_done_nothing)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = stats(w);
 
 	CHECK_EQ(s.live, 0);
@@ -25,12 +22,11 @@ TEST(a_new_wheel_has_done_nothing)
 	CHECK_EQ(s.slab_bytes, 0);
 	CHECK_EQ(s.entries, 0);
 	CHECK_EQ(s.note_bytes, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_size_below_eight_is_refused)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
 
 	for (uint32_t size = 0; size < 8; size++) {
@@ -41,12 +37,11 @@ TEST(a_size_below_eight_is_refused)
 		for (size_t i = 4; i < sizeof s; i++)
 			CHECK_EQ(((unsigned char *)&s)[i], 0x5a);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_short_struct_is_filled_as_far_as_it_goes)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	for (uint32_t size = 8; size <= sizeof(struct hwheel_stats); size++) {
@@ -61,13 +56,12 @@ TEST(a_short_struct_is_filled_as_far_as_it_goes)
 		for (size_t i = size; i < sizeof s; i++)
 			CHECK_EQ(((unsigned char *)&s)[i], 0x5a);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(an_unknown_tail_is_zeroed)
 {
 	static _Alignas(struct hwheel_stats) unsigned char bytes[5000];
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	static const uint32_t sizes[] = { sizeof(struct hwheel_stats) + 1, 200, 4095, 4096 };
 	uint32_t size;
 
@@ -87,12 +81,11 @@ TEST(an_unknown_tail_is_zeroed)
 	CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), -E2BIG);
 	for (size_t i = sizeof size; i < sizeof bytes; i++)
 		CHECK_EQ(bytes[i], 0x5a);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(live_is_what_exists)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t[10];
 
 	for (int i = 0; i < 10; i++) {
@@ -109,12 +102,11 @@ TEST(live_is_what_exists)
 		CHECK_EQ(hwheel_timer_free(w, t[i]), 0);
 		CHECK_EQ(stats(w).live, 9 - i);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(firings_are_counted)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[20];
 	struct hwheel_stats s;
 	hwheel_timer_t t = 0;
@@ -146,12 +138,11 @@ TEST(firings_are_counted)
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 22 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).unclaimed, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(drained_timers_have_not_fired)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
@@ -159,13 +150,12 @@ TEST(drained_timers_have_not_fired)
 	CHECK_EQ(stats(w).fired, 0);
 	CHECK_EQ(stats(w).unclaimed, 0);
 	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* A note for an arm whose timer the driver would look at too late. */
 TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	struct hwheel_stats s;
 
@@ -194,12 +184,11 @@ TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).sweeps, 2);
 	CHECK_EQ(stats(w).entries, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(timers_take_memory)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	uint64_t one;
 
@@ -211,12 +200,11 @@ TEST(timers_take_memory)
 	CHECK(stats(w).slab_bytes > one);
 	/* at most 32 bytes each, and the rest of the last step */
 	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 32 + one);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(the_earliest_arm_kicks_a_sleeper)
 {
-	struct hwheel *w = NULL;
+	WHEEL w = NULL;
 	struct pollfd p = { -1, POLLIN, 0 };
 
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
@@ -241,12 +229,11 @@ TEST(the_earliest_arm_kicks_a_sleeper)
 	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(stats(w).kicks, 2);
 	CHECK_EQ(poll(&p, 1, 0), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(the_tick_threads_wakeups_are_counted)
 {
-	struct hwheel *w = NULL;
+	WHEEL w = NULL;
 	uint64_t before, end = ktap_clock() + 20 * SEC;
 
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
@@ -258,13 +245,12 @@ TEST(the_tick_threads_wakeups_are_counted)
 		CHECK_EQ(hwheel_once(w, 0, nothing, 0, 0, NULL), 0);
 		ktap_sleep_ms(5);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* A node counts to 2^16 on its own. */
 TEST(moves_are_counted_however_many)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
 
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
@@ -275,7 +261,6 @@ TEST(moves_are_counted_however_many)
 	CHECK_EQ(stats(w).notes, 1);
 	CHECK_EQ(hwheel_timer_free(w, t), 1);
 	CHECK_EQ(stats(w).rearmed, 200000);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* From the deadline to the sweep, in powers of two. */
@@ -283,7 +268,7 @@ TEST(lateness_is_counted_by_its_length)
 {
 	static const uint64_t late[] = { 0, 1, 2, 3, 4, 1023, 1024, 5 * SEC, 40 * 60 * SEC };
 	static const unsigned element[] = { 0, 1, 2, 2, 3, 10, 11, 33, 39 };
-	struct hwheel *w = ktap_manual(1000, 0, 0, 0);
+	WHEEL w = ktap_manual(1000, 0, 0, 0);
 	uint64_t want[40] = { 0 };
 
 	for (size_t i = 0; i < COUNT(late); i++) {
@@ -294,5 +279,4 @@ TEST(lateness_is_counted_by_its_length)
 		want[element[i]]++;
 		CHECK_EQ(memcmp(stats(w).lateness, want, sizeof want), 0);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

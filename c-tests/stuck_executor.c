@@ -2,7 +2,6 @@
  * An executor that no longer runs anything, works late, or calls back into the
  * library: stop and destroy return, and each callback has run once.
  */
-#include <stdatomic.h>
 #include "child.h"
 #include "ktap.h"
 
@@ -13,16 +12,12 @@ static atomic_int from_executor[6];
 
 static void count(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_fetch_add(&ran, 1);
 }
 
 /* Does nothing, like a pool that was shut down first. */
 static void refuse(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 	atomic_fetch_add(&asked, 1);
 }
 
@@ -177,7 +172,6 @@ static void call_back(struct hwheel *w, void *arg)
 	hwheel_timer_t t = 0;
 	struct hwheel_event e;
 
-	(void)arg;
 	atomic_store(&from_executor[0], hwheel_stop(w));
 	atomic_store(&from_executor[1], hwheel_destroy(w));
 	atomic_store(&from_executor[2], hwheel_drain(w, &e, 1));

@@ -1,9 +1,5 @@
 /* hwheel_start() and hwheel_stop(): the tick thread. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #include "held.h"
 #include "ktap.h"
 
@@ -40,7 +36,6 @@ static void note(struct hwheel *w, const struct hwheel_event *e)
 {
 	sigset_t mask;
 
-	(void)w;
 	if (ktap_clock() < e->cookie || ktap_clock() < e->deadline_ns)
 		atomic_fetch_add(&early, 1);
 	if (!pthread_equal(pthread_self(), main_thread))
@@ -66,7 +61,7 @@ static void reset(void)
 
 TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 	sigset_t before, after;
 
 	reset();
@@ -81,7 +76,6 @@ TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 	/* the caller's mask is as it was */
 	for (int s = 1; s < 32; s++)
 		CHECK_EQ(sigismember(&before, s), sigismember(&after, s));
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(callbacks_are_never_early)
@@ -108,7 +102,7 @@ TEST(every_clock_can_be_ticked)
 {
 	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel_options o;
-		struct hwheel *w = NULL;
+		WHEEL w = NULL;
 		uint64_t now = 0;
 
 		memset(&o, 0, sizeof o);
@@ -120,13 +114,12 @@ TEST(every_clock_can_be_ticked)
 		CHECK_EQ(hwheel_now(w, &now), 0);
 		CHECK_EQ(hwheel_once(w, now + 10 * MS, note, 0, HWHEEL_ABS, NULL), 0);
 		until(&calls, 1);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
 TEST(started_it_cannot_be_started_or_polled)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_start(w), 0);
@@ -139,12 +132,11 @@ TEST(started_it_cannot_be_started_or_polled)
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), -EINVAL);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(it_stops_and_starts_again)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 
 	reset();
 	CHECK_EQ(hwheel_stop(w), 0);
@@ -161,12 +153,11 @@ TEST(it_stops_and_starts_again)
 		CHECK_EQ(hwheel_stop(w), 0);
 	}
 	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(stopped_nothing_fires_and_timers_stay_armed)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 	struct hwheel_event e;
 	hwheel_timer_t t = 0;
 
@@ -186,12 +177,11 @@ TEST(stopped_nothing_fires_and_timers_stay_armed)
 	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	until(&calls, 2);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(timers_without_a_callback_are_unclaimed)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 	struct hwheel_stats s = { .size = sizeof s };
 
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
@@ -203,7 +193,6 @@ TEST(timers_without_a_callback_are_unclaimed)
 	}
 	CHECK_EQ(s.unclaimed, 2);
 	CHECK_EQ(s.live, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static atomic_int stop_inside, destroy_inside, start_inside, poll_inside, drain_inside, done_inside;
@@ -212,7 +201,6 @@ static void misbehave(struct hwheel *w, const struct hwheel_event *e)
 {
 	struct hwheel_event out;
 
-	(void)e;
 	atomic_store(&stop_inside, hwheel_stop(w));
 	atomic_store(&destroy_inside, hwheel_destroy(w));
 	atomic_store(&start_inside, hwheel_start(w));
@@ -223,7 +211,7 @@ static void misbehave(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_does_not_stop_its_own_thread)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 
 	reset();
 	atomic_store(&done_inside, 0);
@@ -238,7 +226,6 @@ TEST(a_callback_does_not_stop_its_own_thread)
 	/* nothing has changed: it ticks on */
 	CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
 	until(&calls, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static atomic_int answers[2], answered;
@@ -263,8 +250,6 @@ static void *run_it(void *w)
 
 static void no_executor(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 }
 
 /*
@@ -353,7 +338,7 @@ TEST(stop_and_destroy_wait_for_the_callback)
 
 TEST(stop_does_not_run_what_is_left)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 	pthread_t thread;
 	struct hwheel_event e[8];
 
@@ -374,13 +359,10 @@ TEST(stop_does_not_run_what_is_left)
 	CHECK_EQ(atomic_load(&calls), ran);
 	/* each is still there, once */
 	CHECK_EQ(hwheel_drain(w, e, 8), 5 - ran);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void call_slowly(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_fetch_add(&calls, 1);
 	ktap_sleep_ms(1);
 }
@@ -388,7 +370,7 @@ static void call_slowly(struct hwheel *w, const struct hwheel_event *e)
 /* The tick thread ends after the callback that it runs, however many timers are due. */
 TEST(a_stop_ends_in_the_middle_of_a_sweep)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 	const int many = 5000;
 	uint64_t due = ktap_clock() + 10 * MS;
 
@@ -400,14 +382,12 @@ TEST(a_stop_ends_in_the_middle_of_a_sweep)
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK(atomic_load(&calls) < many);
 	CHECK_EQ(stats(w).pending, (uint64_t)(many - atomic_load(&calls)));
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static atomic_int handled, handled_elsewhere;
 
 static void handler(int signal)
 {
-	(void)signal;
 	atomic_fetch_add(&handled, 1);
 	if (!pthread_equal(pthread_self(), main_thread))
 		atomic_fetch_add(&handled_elsewhere, 1);
@@ -485,8 +465,6 @@ static struct {
 /* Long enough for a stop that does not wait to return meanwhile. */
 static void take_a_while(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_fetch_add(&polled.began, 1);
 	atomic_store(&polled.inside, 1);
 	ktap_sleep_ms(50);
@@ -581,16 +559,12 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *to,
 
 static void signal_it(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_store(&signalled, 1);
 	ktap_sleep_ms(10);
 }
 
 static void mark_it(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_fetch_or(&signalled, 1);
 }
 
@@ -631,8 +605,6 @@ TEST(a_stop_waits_until_a_poll_has_ended)
 
 static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	pthread_cancel(pthread_self());
 	atomic_fetch_add(&calls, 1);
 }
@@ -640,7 +612,7 @@ static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
 /* The thread reaches no cancellation point, neither in a callback nor in the library. */
 TEST(a_tick_thread_that_is_cancelled_drives_on)
 {
-	struct hwheel *w = wheel();
+	WHEEL w = wheel();
 
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_start(w), 0);
@@ -650,7 +622,6 @@ TEST(a_tick_thread_that_is_cancelled_drives_on)
 		/* until it sleeps */
 		ktap_sleep_ms(20);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void *poll_all_the_time(void *unused)
@@ -704,7 +675,6 @@ static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e
 {
 	uint64_t end = ktap_clock() + 20 * MS;
 
-	(void)e;
 	atomic_store(&polled.inside, 1);
 	while (ktap_clock() < end)
 		if (hwheel_start(w) != -EBUSY)

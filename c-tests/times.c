@@ -16,7 +16,7 @@ TEST(a_negative_time_arms_nothing)
 		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
 		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
 	};
-	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
+	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = 0;
 	uint64_t left = 0;
 
@@ -35,12 +35,11 @@ TEST(a_negative_time_arms_nothing)
 		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 		CHECK_EQ(left, SEC);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_negative_time_makes_nothing)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = JUNK;
 
 	EACH(i) {
@@ -55,12 +54,11 @@ TEST(a_negative_time_makes_nothing)
 	}
 	CHECK_EQ(t, JUNK);
 	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_negative_time_does_not_move_a_key)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 1, 0), 0);
@@ -71,7 +69,6 @@ TEST(a_negative_time_does_not_move_a_key)
 	}
 	CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 1);
 	CHECK_EQ(e.cookie, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(a_negative_time_among_many_stops_none_of_the_others)
@@ -79,7 +76,7 @@ TEST(a_negative_time_among_many_stops_none_of_the_others)
 	static const uint32_t flags[] = { 0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_REDUCE };
 
 	for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
-		struct hwheel *w = ktap_manual(0, 0, 0, 0);
+		WHEEL w = ktap_manual(0, 0, 0, 0);
 		hwheel_timer_t t[3];
 		int32_t results[3] = { JUNK, JUNK, JUNK };
 
@@ -94,14 +91,13 @@ TEST(a_negative_time_among_many_stops_none_of_the_others)
 			CHECK_EQ(results[2], i > 0);
 			CHECK_EQ(hwheel_timer_pending(w, t[1]), 0);
 		}
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
 /* Never is a time to wait for, not one that a clock can show. */
 TEST(a_manual_clock_takes_no_negative_time_and_no_never)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
+	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
 	struct hwheel_event e;
 	uint64_t now = 0;
 
@@ -113,7 +109,6 @@ TEST(a_manual_clock_takes_no_negative_time_and_no_never)
 	CHECK_EQ(now, 5 * SEC);
 	CHECK_EQ(stats(w).fired, 0);
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Nor can a wheel be made of one, and no call is bounded by one. */

@@ -9,7 +9,7 @@ TEST(b5_short_timer_behind_an_overdue_one)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick, next = 0;
-		struct hwheel *w = start(&shapes[i], 0);
+		WHEEL w = start(&shapes[i], 0);
 		struct hwheel_event e;
 
 		for (uint64_t n = 0; n < 5; n++)
@@ -30,7 +30,6 @@ TEST(b5_short_timer_behind_an_overdue_one)
 		CHECK_EQ(next, driven + 5 * t);
 		CHECK_EQ(hwheel_advance(w, next, &e, 1, NULL), 1);
 		CHECK_EQ(e.cookie, 99);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
@@ -38,14 +37,13 @@ TEST(b6_one_poll_fires_all_that_is_due)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
-		struct hwheel *w = start(&shapes[i], 0);
+		WHEEL w = start(&shapes[i], 0);
 
 		for (unsigned n = 0; n < 1000; n++)
 			CHECK_EQ(hwheel_once(w, (n * 997 + 1) * t, note, n, 0, NULL), 0);
 		to(w, 1000000 * t);
 		CHECK_EQ(n_fired, 1000);
 		CHECK_EQ(disorder, 0);
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
 
@@ -66,7 +64,7 @@ TEST(b6_one_poll_of_a_system_clock_too)
 static void step_by(const struct shape *s, uint64_t from, unsigned bit, int64_t by)
 {
 	uint64_t t = s->tick, step = (UINT64_C(1) << bit) + (uint64_t)by;
-	struct hwheel *w = start(s, from * t);
+	WHEEL w = start(s, from * t);
 
 	for (unsigned k = 0; k < 47; k++) {
 		/* the clock has no more */
@@ -92,7 +90,6 @@ static void step_by(const struct shape *s, uint64_t from, unsigned bit, int64_t 
 		}
 	}
 	CHECK_EQ(disorder, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(b7_steps_longer_than_the_wheel)
@@ -121,7 +118,7 @@ TEST(b7_steps_of_up_to_2_48)
 	for (unsigned i = 0; i < COUNT(some); i++)
 		for (unsigned bit = 40; bit <= 48; bit += 4) {
 			uint64_t t = some[i].tick;
-			struct hwheel *w = start(&some[i], 99 * t);
+			WHEEL w = start(&some[i], 99 * t);
 
 			after(w, t);
 			after(w, 300 * t);
@@ -136,7 +133,6 @@ TEST(b7_steps_of_up_to_2_48)
 			CHECK_EQ(n_fired, 4);
 			to(w, driven + 1);
 			CHECK_EQ(n_fired, 5);
-			CHECK_EQ(hwheel_destroy(w), 0);
 		}
 }
 
@@ -232,7 +228,7 @@ TEST(b9_late_driving_does_not_drift)
 	for (unsigned f = 0; f < COUNT(flags); f++) {
 		for (unsigned i = 0; i < COUNT(shapes); i++) {
 			uint64_t t = shapes[i].tick, period = 10 * t + t / 3;
-			struct hwheel *w = start(&shapes[i], 17 * t);
+			WHEEL w = start(&shapes[i], 17 * t);
 
 			CHECK_EQ(hwheel_every(w, period, period, 0, note, 0, flags[f], NULL), 0);
 			for (unsigned n = 1; n <= 1000; n++) {
@@ -241,7 +237,6 @@ TEST(b9_late_driving_does_not_drift)
 				CHECK_EQ(records[0].due, 17 * t + n * period);
 			}
 			CHECK_EQ(records[0].missed, 0);
-			CHECK_EQ(hwheel_destroy(w), 0);
 		}
 	}
 }
@@ -284,7 +279,7 @@ TEST(b10_fine_deadlines_do_not_wake_twice)
 {
 	struct hwheel_options o;
 	struct hwheel_stats s;
-	struct hwheel *w = NULL;
+	WHEEL w = NULL;
 
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
@@ -299,7 +294,6 @@ TEST(b10_fine_deadlines_do_not_wake_twice)
 	CHECK_EQ(s.unclaimed, 20);
 	/* one more for the start */
 	CHECK(s.wakeups <= 20 + 2);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Deadlines at which the hand turns over: they come down and fire at once. */

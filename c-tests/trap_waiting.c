@@ -9,8 +9,6 @@ static _Atomic unsigned inside, leave, left;
 /* A callback that stays until it is let go. */
 static void stay(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	inside++;
 	for (unsigned ms = 0; ms < 5000 && !leave; ms++)
 		ktap_sleep_ms(1);
@@ -143,8 +141,6 @@ static _Atomic unsigned object;		/* 1 alive, 0 freed */
 
 static void c12_use(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	inside++;
 	for (unsigned n = 0; n < 200; n++)
 		EXPECT(object, 1);
@@ -227,7 +223,6 @@ TEST(c13_stop_does_not_hang_and_loses_no_arm)
 
 static void *move_it(void *arg)
 {
-	(void)arg;
 	/* from a thread that has not seen the timer before */
 	EXPECT(hwheel_timer_mod(wheel, timers[0], 500 * SEC, 0), 0);
 	leave = 2;
@@ -236,8 +231,6 @@ static void *move_it(void *arg)
 
 static void c16_stay(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	inside++;
 	for (unsigned ms = 0; ms < 5000 && leave != 2; ms++)
 		ktap_sleep_ms(1);

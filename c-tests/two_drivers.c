@@ -1,6 +1,4 @@
 /* Two threads in hwheel_advance(), and one that starts the tick thread. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include "ktap.h"
 
 enum { PATIENCE_S = 20 };
@@ -18,15 +16,11 @@ static void spin(unsigned rounds)
 
 static void slow(struct hwheel *wheel, const struct hwheel_event *e)
 {
-	(void)wheel;
-	(void)e;
 	spin(20000);
 }
 
 static void last(struct hwheel *wheel, const struct hwheel_event *e)
 {
-	(void)wheel;
-	(void)e;
 	atomic_store(&fired, 1);
 }
 
@@ -112,7 +106,6 @@ static void refused(struct hwheel *wheel, const struct hwheel_event *e)
 {
 	uint64_t now;
 
-	(void)e;
 	if (hwheel_advance(wheel, 100 * SEC, NULL, 0, NULL) != -EBUSY)
 		atomic_fetch_add(&lies, 1);
 	if (hwheel_now(wheel, &now) != 0 || now > SEC)
