@@ -201,30 +201,6 @@ static int result(int number, int got)
 }
 #define CALL(function, ...) result(NUMBER_OF_##function, function(__VA_ARGS__))
 
-#ifdef FUZZER
-/* Numbers: what the fuzzer says, and zeros after it. */
-static const uint8_t *program, *program_end;
-
-static uint64_t below(uint64_t n)
-{
-	uint64_t z = 0;
-
-	for (uint64_t left = n - 1; left != 0 && program < program_end; left >>= 8)
-		z = z << 8 | *program++;
-	return z % n;
-}
-
-static uint64_t draw(void)
-{
-	return below(UINT64_MAX);
-}
-
-static void seed_with(uint64_t a, uint64_t b)
-{
-	(void)a;
-	(void)b;
-}
-#else
 /* Numbers: splitmix64. */
 static uint64_t rng;
 
@@ -237,9 +213,18 @@ static uint64_t draw(void)
 	return z ^ z >> 31;
 }
 
+/* What the fuzzer says comes before them. */
+static const uint8_t *program, *program_end;
+
 static uint64_t below(uint64_t n)
 {
-	return draw() % n;
+	uint64_t z = 0;
+
+	if (program == program_end)
+		return draw() % n;
+	for (uint64_t left = n - 1; left != 0 && program < program_end; left >>= 8)
+		z = z << 8 | *program++;
+	return z % n;
 }
 
 static void seed_with(uint64_t a, uint64_t b)
@@ -248,7 +233,6 @@ static void seed_with(uint64_t a, uint64_t b)
 	rng = draw() ^ b * UINT64_C(0x9e3779b97f4a7c15);
 	draw();
 }
-#endif
 
 static int one_in(unsigned n)
 {
@@ -368,7 +352,7 @@ static uint64_t some_time(uint32_t flags, uint64_t *point)
 static uint32_t some_flags(void)
 {
 	switch (below(24)) {
-	case 0: return (uint32_t)draw();
+	case 0: return (uint32_t)below(UINT64_MAX);
 	case 1: return 1u << below(32);
 	case 2: case 3: case 4: case 5: case 6: return HWHEEL_ABS;
 	default: return 0;
@@ -857,7 +841,7 @@ static void strange_handle(void)
 		EXPECT(hwheel_once(other, SEC, NULL, 0, 0, &foreign) == 0);
 	}
 	t = dice == 0 ? 0 : dice == 1 ? NEVER : dice == 2 ? foreign :
-	    dice == 3 ? t ^ UINT64_C(1) << below(64) : draw();
+	    dice == 3 ? t ^ UINT64_C(1) << below(64) : below(UINT64_MAX);
 	/* It may be one that is right, and that of a key. */
 	if (find(t) != NULL || hwheel_timer_pending(w.wheel, t) >= 0)
 		return;
@@ -1165,7 +1149,7 @@ static void make_another(void)
 	case 2: o->tick_ns = some_delay(); break;
 	case 3: o->levels = (uint32_t)below(12); break;
 	case 4: o->slots = 1u << below(18) | (uint32_t)below(2); break;
-	case 5: o->max_timers = (uint32_t)draw(); break;
+	case 5: o->max_timers = (uint32_t)below(UINT64_MAX); break;
 	case 6: o->start_ns = some_delay(); break;
 	case 7: o->queue = (uint32_t)below(5) << below(20); break;
 	case 8: o->overload = (uint32_t)below(4); break;
@@ -1725,6 +1709,13 @@ static void print_sums(void)
 	printf("stat::calls: %" PRIu64 "\nstat::fired: %" PRIu64 "\n", shared->calls, shared->fired);
 }
 
+/* The clocks of the fuzzer are those of the test, so it cannot see that an input takes long. */
+static void takes_long(int signal)
+{
+	(void)signal;
+	abort();
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static struct shared counts;
@@ -1732,6 +1723,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	shared = &counts;
+	signal(SIGALRM, takes_long);
 	/* To clear a huge page for each wheel takes longer than all the rest. */
 	return prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 || atexit(print_sums) != 0;
 }
@@ -1740,7 +1732,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	program = bytes;
 	program_end = bytes + size;
-	/* The fuzzer's clocks are those of the test. */
 	alarm(60);
 	begin(0);
 	while (program < program_end)
