@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs every program in the given directories, KTAP_JOBS= at the same time, each with a
+# Runs the given programs, KTAP_JOBS= at the same time, each with a
 # time limit, and sums up their KTAP. Full output only of what fails; V=1 shows all.
 # KTAP_RUN= names what runs them: an emulator, a checker.
 set -u
@@ -31,12 +31,7 @@ sum() { # sum <program> <file with its output>
 	fi
 }
 
-programs=()
-for dir; do
-	for program in "$dir"/*; do
-		[ ! -x "$program" ] || programs+=("$program")
-	done
-done
+programs=("$@")
 for i in "${!programs[@]}"; do
 	[ "$(jobs -pr | wc -l)" -lt "$jobs" ] || wait -n
 	run "${programs[i]}" "$work/$i" &

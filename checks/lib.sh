@@ -51,9 +51,10 @@ sanitize() {
 # The C tests and the Rust tests with the sanitizer in them. A fault ends the process, as a
 # test expects, and is not explained.
 sanitized_tests() {
-	# shellcheck disable=SC2046
-	built $(c_tests "$BUILD/sanitize/$sanitizer" $NOT_SANITIZED)
+	local programs
+	mapfile -t programs < <(c_tests "$BUILD/sanitize/$sanitizer" $NOT_SANITIZED)
+	built "${programs[@]}"
 	ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0 KTAP_TIMEOUT=600 \
-		c-tests/run.sh "$BUILD/sanitize/$sanitizer"
+		c-tests/run.sh "${programs[@]}"
 	built "rust-tests-$sanitizer"
 }

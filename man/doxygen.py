@@ -4,8 +4,8 @@
 usage: doxygen.py HEADER
 
 Doxygen calls it as its INPUT_FILTER. A section of the header becomes a group, and
-each member of a struct gets its part of the comment. A file of examples/ belongs to
-the function that it is named after.
+each member of a struct gets its part of the comment. The parts of examples.c
+belong to their functions.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ import sys
 
 COMMENT = re.compile(r"^/\*\*(.*?)\*/\n(.*?)(?=\n\n)", re.S | re.M)
 SECTION = re.compile(r"^/\* ([A-Z].*[^.]) \*/$", re.M)
-EXAMPLES = pathlib.Path(__file__).parent / "examples"
+EXAMPLES = set(re.findall(r"^//! \[(\w+)\]$", pathlib.Path(__file__).with_name("examples.c").read_text(), re.M))
 
 
 def marked(text):
@@ -41,7 +41,8 @@ def described(lines):
             members[name] += " " + line.strip()
         else:
             name = None
-            line = re.sub(r"^Return:", r"\\return", line)
+            # A function without a value is not to have one.
+            line = re.sub(r"^Return:", r"\\return", line.replace("Return: nothing.", ""))
             line = re.sub(r"^Context: *", "\\\\par Context\n", line)
             if line.startswith("* "):
                 line = item(line[2:])
@@ -60,8 +61,8 @@ def declaration(match):
         text = [f"\\brief {marked(brief)}"] + [
             f"\\param {member} {marked(what)}" for member, what in members.items()
         ] + text
-        if (EXAMPLES / f"{name}.c").exists():
-            text += ["", "\\par Example", f"\\include {name}.c"]
+        if name in EXAMPLES:
+            text += ["", "\\par Example", f"\\snippet examples.c {name}"]
     else:
         for member, what in members.items():
             code = re.sub(rf"^(\t.*\b{member}(\[\d+\])?;)$",

@@ -4,8 +4,8 @@
 usage: generate.py HEADER OVERVIEW DIRECTORY
 
 Every function of HEADER becomes a page of its own in DIRECTORY. OVERVIEW is
-hwheel.7, whose date the pages take. A file of examples/ becomes the EXAMPLES of
-the function that it is named after. A comment that does not fit its function, or
+hwheel.7, whose date the pages take. The parts of examples.c become the EXAMPLES of
+their functions. A comment that does not fit its function, or
 that this script does not understand, is an error.
 """
 
@@ -241,9 +241,9 @@ def page(header, function, date):
         out += [".TP", f".B {name}", *prose(text)]
     out += [".SH RETURN VALUE", *block(function.returns),
             ".SH CONTEXT", *block(function.context), *attributes(function)]
-    example = pathlib.Path(__file__).parent / "examples" / f"{function.name}.c"
-    if example.exists():
-        code = example.read_text().expandtabs().replace("\\", "\\e")
+    examples = pathlib.Path(__file__).with_name("examples.c").read_text()
+    if example := re.search(rf"\n//! \[{function.name}\]\n(.*?)\n//!", examples, re.S):
+        code = example[1].expandtabs().replace("\\", "\\e")
         out += [".SH EXAMPLES", ".EX", code.rstrip("\n"), ".EE"]
     out += [".SH SEE ALSO"]
     known = {f.name for f in header.functions}
