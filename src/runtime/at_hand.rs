@@ -21,6 +21,25 @@ pub(super) struct AtHand {
     pub inside: Cell<*const c_void>,
 }
 
+// The words, as a thread-local variable of the calling thread.
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(miri, checked))
+))]
+core::arch::global_asm!(
+    ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
+    ".globl hwheel_at_hand",
+    ".hidden hwheel_at_hand",
+    ".type hwheel_at_hand, %object",
+    ".size hwheel_at_hand, 16",
+    ".p2align 4",
+    "hwheel_at_hand:",
+    ".zero 16",
+    ".popsection",
+);
+
+const _: () = assert!(size_of::<AtHand>() == 16 && align_of::<AtHand>() <= 16);
+
 #[cfg(all(target_arch = "x86_64", not(any(miri, checked))))]
 #[path = "at_hand/x86_64.rs"]
 mod place;

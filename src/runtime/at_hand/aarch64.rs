@@ -2,21 +2,6 @@
 
 use super::AtHand;
 
-core::arch::global_asm!(
-    // As a thread-local variable.
-    ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
-    ".globl hwheel_at_hand",
-    ".hidden hwheel_at_hand",
-    ".type hwheel_at_hand, %object",
-    ".size hwheel_at_hand, 16",
-    ".p2align 4",
-    "hwheel_at_hand:",
-    ".zero 16",
-    ".popsection",
-);
-
-const _: () = assert!(size_of::<AtHand>() == 16 && align_of::<AtHand>() <= 16);
-
 #[inline(always)]
 pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
     let at: *const AtHand;

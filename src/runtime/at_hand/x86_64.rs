@@ -6,16 +6,7 @@
 use super::AtHand;
 
 core::arch::global_asm!(
-    // As a thread-local variable, and a variable that is 0 or the distance.
-    ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
-    ".globl hwheel_at_hand",
-    ".hidden hwheel_at_hand",
-    ".type hwheel_at_hand, %object",
-    ".size hwheel_at_hand, 16",
-    ".p2align 4",
-    "hwheel_at_hand:",
-    ".zero 16",
-    ".popsection",
+    // A variable that is 0 or the distance.
     ".pushsection .bss.hwheel_distance,\"aw\",%nobits",
     ".globl hwheel_distance",
     ".hidden hwheel_distance",
@@ -62,8 +53,6 @@ core::arch::global_asm!(
     ".size hwheel_find_at_hand, . - hwheel_find_at_hand",
     ".popsection",
 );
-
-const _: () = assert!(size_of::<AtHand>() == 16 && align_of::<AtHand>() <= 16);
 
 #[inline(always)]
 pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
