@@ -64,7 +64,7 @@ do_test() {
 	grep -q 'hwheel: no library. Install it' "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
 	LD_LIBRARY_PATH= "$python" -c 'import hwheel' 2>"$SCRATCH/missing" ||
 		grep -q 'libhwheel.so.0' "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
-	"$python" -m mypy --cache-dir=/dev/null --no-error-summary
+	"$python" -m mypy --cache-dir=/dev/null --no-sqlite-cache --no-error-summary
 	# What a checker of types must refuse; an ignore that it does not need is an error.
 	cat >"$SCRATCH/checked.py" <<'END'
 import hwheel
@@ -85,7 +85,7 @@ async def text(wheel: hwheel.AsyncioWheel) -> str:
     await wheel.sleep(1)
     return await wheel.sleep(1, "text")
 END
-	(cd "$SCRATCH" && "$python" -m mypy --cache-dir=/dev/null --strict --warn-unused-ignores --no-error-summary checked.py)
+	(cd "$SCRATCH" && "$python" -m mypy --cache-dir=/dev/null --no-sqlite-cache --strict --warn-unused-ignores --no-error-summary checked.py)
 	"$python" -m pytest -q
 }
 
