@@ -5,8 +5,8 @@
 #
 # The language's part is `binding.sh suite`, with adapters in bindings/suites. It runs in the
 # environment of run.sh, and finds each checkout in a variable: NODE, CPYTHON, NETTY, JDK,
-# GO, XTIME, TOKIO. The checkouts are the user's; nothing of them is in this repository. For each
-# suite whose checkout is named it prints one line to its standard output:
+# GO, XTIME, TOKIO, ASYNC_IO. The checkouts are the user's; nothing of them is in this
+# repository. For each suite whose checkout is named it prints one line to its standard output:
 #
 #   suite | revision | tests | passed | not applicable | passed on the original
 #

@@ -144,76 +144,28 @@ END
 		'used by a program, first timer fired, hostile calls passed'
 }
 
-# tokio's own tests of sleep, timeout and interval, and tokio-util's of DelayQueue, on a
-# wheel: adapter.rs stands for tokio. TOKIO is a checkout of tokio.
-do_suite() {
-	[ -n "${TOKIO:-}" ] || skip 'TOKIO names no checkout'
-	environment
-	revision=$(sed -n '/^version/{s/.*"\(.*\)"/tokio \1/p;q}' "$TOKIO/tokio/Cargo.toml")
-
-	# Tests that do not apply, with the reason.
-	not_applicable='
-time_sleep::long_sleeps                              2^36 ticks ahead, up to 1e-8 of it late
-time_sleep::creating_sleep_outside_of_context        a wheel is an argument, not a context
-time_delay_queue::compact_remove_remapped_keys       its capacity is that of a hash table
-time_delay_queue::reset_later_after_slot_starts      wants a wake-up that ours does not need
-time_delay_queue::reset_earlier_after_slot_starts    wants a wake-up that ours does not need
-'
-
-	mkdir -p "$SCRATCH/adapter" "$SCRATCH/tests"
-	cp bindings/suites/adapter.rs "$SCRATCH/adapter/lib.rs"
-	cat >"$SCRATCH/adapter/Cargo.toml" <<END
+# A package of the suite: a directory, its name, and the rest of its Cargo.toml.
+package() {
+	mkdir -p "$1"
+	cat >"$1/Cargo.toml" <<END
 [package]
-name = "tokio-on-hwheel"
+name = "$2"
 version = "0.0.0"
 edition = "2021"
 rust-version = "1.85"
 [lib]
 path = "lib.rs"
-[dependencies]
-futures-core = "0.3"
-hwheel = { path = "$PWD" }
-hwheel-async = { path = "$PWD/bindings/rust/async" }
-real = { package = "tokio", version = "1", features = ["full"] }
+$3
 END
-	cat >"$SCRATCH/Cargo.toml" <<END
-[package]
-name = "suite"
-version = "0.0.0"
-edition = "2021"
-rust-version = "1.85"
-[lib]
-path = "lib.rs"
-[features]
-default = ["full"]
-full = []
-[dev-dependencies]
-futures = "0.3"
-tokio = { package = "tokio-on-hwheel", path = "adapter" }
-tokio-test = "0.4"
-[workspace]
-resolver = "3"
-END
-	: >"$SCRATCH/lib.rs"
-	cat >"$SCRATCH/tests/suite.rs" <<END
-// The adapter has both.
-extern crate tokio as tokio_util;
-#[path = "$TOKIO/tokio/tests/time_sleep.rs"]
-mod time_sleep;
-#[path = "$TOKIO/tokio/tests/time_timeout.rs"]
-mod time_timeout;
-#[path = "$TOKIO/tokio/tests/time_interval.rs"]
-mod time_interval;
-#[path = "$TOKIO/tokio-util/tests/time_delay_queue.rs"]
-mod time_delay_queue;
-END
-	cd "$SCRATCH"
-	export CARGO_TARGET_DIR="$SCRATCH/target"
-	"$CARGO" test -q --no-run
+}
+
+# The tests of the parts named, with what is not applicable: lines of "part::test  reason".
+suites() {
+	revision=$1 not_applicable=$2
+	shift 2
 	skips=$(echo "$not_applicable" | awk 'NF {print "--skip " $1}')
 	echo "$not_applicable"
-	code=0
-	for suite in time_sleep time_timeout time_interval time_delay_queue; do
+	for suite; do
 		# shellcheck disable=SC2086
 		timeout 300 "$CARGO" test -q -- $skips $suite:: >"$suite.log" 2>&1 || code=1
 		cat "$suite.log"
@@ -222,7 +174,98 @@ END
 			awk -v suite=$suite -v revision="$revision" -v listed="$listed" '
 			$1 + $2 { print suite " | " revision " | " $1 + $2 + listed " | " $1 " | " listed }'
 	done
+}
+
+# tokio's own tests of sleep, timeout and interval, tokio-util's of DelayQueue and
+# tokio-stream's of streams with times, on a wheel: adapter.rs stands for tokio. TOKIO is a
+# checkout of tokio. The tests of async-io's Timer: async_io.rs stands for it, and ASYNC_IO is a
+# checkout.
+do_suite() {
+	[ -n "${TOKIO:-}${ASYNC_IO:-}" ] || skip 'TOKIO and ASYNC_IO name no checkout'
+	environment
+	here=$PWD
+	export CARGO_TARGET_DIR="$SCRATCH/target"
+	hwheel="hwheel = { path = \"$here\" }
+hwheel-async = { path = \"$here/bindings/rust/async\" }
+futures-core = \"0.3\""
+	code=0
+	[ -z "${TOKIO:-}" ] || of_tokio
+	[ -z "${ASYNC_IO:-}" ] || of_async_io
 	exit $code
+}
+
+of_tokio() {
+	dir=$SCRATCH/of-tokio
+	package "$dir/adapter" tokio-on-hwheel "[dependencies]
+$hwheel
+real = { package = \"tokio\", version = \"1\", features = [\"full\"] }"
+	cp "$here/bindings/suites/adapter.rs" "$dir/adapter/lib.rs"
+	# Its other features have no times.
+	package "$dir/stream" tokio-stream '[features]
+default = ["time"]
+time = []
+[dependencies]
+futures-core = "0.3"
+pin-project-lite = "0.2"
+tokio = { package = "tokio-on-hwheel", path = "../adapter" }
+[lints.rust]
+unexpected_cfgs = "allow"'
+	cp -r "$TOKIO/tokio-stream/src/." "$dir/stream"
+	package "$dir" suite '[features]
+default = ["full", "time", "sync", "io-util"]
+full = []
+time = []
+sync = []
+io-util = []
+[dev-dependencies]
+futures = "0.3"
+tokio = { package = "tokio-on-hwheel", path = "adapter" }
+tokio-stream = { path = "stream" }
+tokio-test = "0.4"
+[workspace]
+resolver = "3"'
+	: >"$dir/lib.rs"
+	mkdir -p "$dir/tests"
+	{
+		echo '// The adapter has both.'
+		echo 'extern crate tokio as tokio_util;'
+		for suite in tokio/tests/time_{sleep,timeout,interval} tokio-util/tests/time_delay_queue \
+			tokio-stream/tests/{chunks_timeout,stream_chunks_timeout,stream_timeout,time_throttle}; do
+			[ -e "$TOKIO/$suite.rs" ] || continue
+			echo "#[path = \"$TOKIO/$suite.rs\"]"
+			echo "mod ${suite##*/};"
+		done
+	} >"$dir/tests/suite.rs"
+	cd "$dir"
+	"$CARGO" test -q --no-run
+	suites "$(sed -n '/^version/{s/.*"\(.*\)"/tokio \1/p;q}' "$TOKIO/tokio/Cargo.toml")" '
+time_sleep::long_sleeps                              2^36 ticks ahead, up to 1e-8 of it late
+time_sleep::creating_sleep_outside_of_context        a wheel is an argument, not a context
+time_delay_queue::compact_remove_remapped_keys       its capacity is that of a hash table
+time_delay_queue::reset_later_after_slot_starts      wants a wake-up that ours does not need
+time_delay_queue::reset_earlier_after_slot_starts    wants a wake-up that ours does not need
+' time_sleep time_timeout time_interval time_delay_queue
+	suites "$(sed -n '/^version/{s/.*"\(.*\)"/tokio-stream \1/p;q}' "$TOKIO/tokio-stream/Cargo.toml")" '' \
+		chunks_timeout stream_chunks_timeout stream_timeout time_throttle
+}
+
+of_async_io() {
+	dir=$SCRATCH/of-async-io
+	package "$dir/adapter" async-io-on-hwheel "[dependencies]
+$hwheel"
+	cp "$here/bindings/suites/async_io.rs" "$dir/adapter/lib.rs"
+	package "$dir" suite '[dev-dependencies]
+async-channel = "2"
+async-io = { package = "async-io-on-hwheel", path = "adapter" }
+futures-lite = "2"
+[workspace]
+resolver = "3"'
+	: >"$dir/lib.rs"
+	mkdir -p "$dir/tests"
+	printf '#[path = "%s"]\nmod timer;\n' "$ASYNC_IO/tests/timer.rs" >"$dir/tests/suite.rs"
+	cd "$dir"
+	"$CARGO" test -q --no-run
+	suites "$(sed -n '/^version/{s/.*"\(.*\)"/async-io \1/p;q}' "$ASYNC_IO/Cargo.toml")" '' timer
 }
 
 do_bench() {
