@@ -21,7 +21,7 @@ test-packages: $(STAGE)/.done
 # The tests of the languages' own timers, run on ours. They come from checkouts that the
 # caller names; bindings/suites.sh has the rest.
 SUITES ?= $(filter-out cpp luajit,$(BINDINGS))
-CHECKOUTS := NODE P_TIMEOUT CPYTHON NETTY JDK GO TOKIO ASYNC_IO XTIME
+CHECKOUTS := NODE P_TIMEOUT WPT CPYTHON NETTY JDK GO TOKIO ASYNC_IO XTIME
 # Not a default of another part, such as the name of a command.
 checkout = $(1)='$(if $(filter command environment,$(origin $(1))),$(abspath $($(1))))'
 .PHONY: test-suites

@@ -158,6 +158,34 @@ p_timeout() {
 	cd "$SCRATCH/tree"
 }
 
+# The tests of timers that browsers share and Node can run. WPT is a checkout of the web
+# platform tests, or the directory test/fixtures/wpt of one of Node.
+wpt() {
+	of=$(revision "$WPT")
+	# What is not applicable, with the reason.
+	listed='
+type-long-setinterval.any.js: a delay above 2^31-1 ms is a delay here, there 0
+type-long-settimeout.any.js: a delay above 2^31-1 ms is a delay here, there 0
+'
+	echo "$listed"
+	rm -f "$SCRATCH"/wpt.* "$HWHEEL_SUITE_CALLS"
+	for file in "$WPT"/html/webappapis/timers/*.any.js; do
+		for on in original ours; do
+			[ $on = original ] || ! echo "$listed" | grep -q "^$(basename "$file"):" || continue
+			preload=
+			[ $on = original ] || preload="--require \"$adapter\""
+			NODE_OPTIONS=$preload timeout 60 node "$(dirname "$adapter")/wpt.cjs" \
+				"$WPT/resources/testharness.js" "$file" >"$SCRATCH/wpt" 2>&1 || :
+			# A file that ends without a result is a test that fails.
+			grep -E '^(passed|failed) ' "$SCRATCH/wpt" >>"$SCRATCH/wpt.$on" ||
+				echo "failed $(basename "$file")" >>"$SCRATCH/wpt.$on"
+		done
+	done
+	[ -s "$HWHEEL_SUITE_CALLS" ] || { echo 'the web platform tests made no timeout of ours'; exit 1; }
+	grep ^failed "$SCRATCH"/wpt.* || :
+	echo "WPT, timers | $of | $(wc -l <"$SCRATCH/wpt.original") | $(grep -c ^passed "$SCRATCH/wpt.ours") | $(echo "$listed" | grep -c .) | $(grep -c ^passed "$SCRATCH/wpt.original")"
+}
+
 # Runs a test of Node: on, file. On "ours" our functions stand for Node's.
 node_test() {
 	# The flags of the test, in words.
@@ -203,7 +231,7 @@ node_suite() {
 # NODE names checkouts of nodejs/node. The tests of a version run on that version, from npm,
 # since another one tests another behaviour.
 do_suite() {
-	[ -n "${NODE:-}${P_TIMEOUT:-}" ] || skip 'NODE and P_TIMEOUT name no checkout'
+	[ -n "${NODE:-}${P_TIMEOUT:-}${WPT:-}" ] || skip 'NODE, P_TIMEOUT and WPT name no checkout'
 	# The adapter is CommonJS, as most of the tests are, and requires a module.
 	need 'no Node of version 20.19 or later: apt-get install nodejs' \
 		node -e 'process.exit(process.features.require_module ? 0 : 1)'
@@ -219,6 +247,7 @@ test-timers-non-integer-delay.js: a fraction of a millisecond counts here, Node 
 test-timers.js: a delay above 2^31-1 ms is a delay here, in Node 1 ms
 END
 	[ -z "${P_TIMEOUT:-}" ] || p_timeout
+	[ -z "${WPT:-}" ] || wpt
 	before=$PATH
 	for checkout in ${NODE:-}; do
 		PATH=$before VERSION=$(revision "$checkout")
