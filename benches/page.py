@@ -55,7 +55,7 @@ def answer(runs):
         f"- **A server with one loop, and nanoseconds that matter: no.** ratas, a wheel for one "
         f"thread inside your objects, takes {timers('ratas', 100000)} ns. Use this library then for "
         "its handles (a stale one is an error), its sleep without wake-ups, or its bindings.",
-        f"- **A timerfd for each connection: yes.** It takes {timers('timerfd', 1000)} ns with 1,000 "
+        f"- **A timerfd for each connection: yes.** The timerfds take {timers('timerfd', 1000)} ns with 1,000 "
         "connections.",
         f"- **Most servers do not notice.** Of some {whole} ns of processor time that the echo server "
         f"of this page spends on a request, {in_timers['hwheel']} are in timers; with ratas "

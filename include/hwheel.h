@@ -53,9 +53,9 @@
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. Both numbers count from the last tick that the wheel
- *   has reached. That tick may be far behind the clock while a thread catches
- *   up after a jump. It may be so, too, if nobody drives the wheel while it has
- *   no timers.
+ *   has reached. That tick may be far behind the clock in two cases: while a
+ *   thread catches up after a jump, or if nobody drives a wheel that has no
+ *   timers.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
@@ -698,8 +698,8 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  *   was taken out of the queue, even if the timer no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the caller is this timer's callback, or a callback that this
- *   timer's callback waits for; nothing has changed.
+ * * -EDEADLK - the call comes from this timer's callback, or from a callback
+ *   that this timer's callback waits for; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
  *   another thread. A callback that has freed its own timer gets this, too.
  * * -ESHUTDOWN - this is a forked child.
@@ -743,8 +743,8 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  *   of the queue, even if the timer no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the caller is this timer's callback, or a callback that this
- *   timer's callback waits for; nothing has changed.
+ * * -EDEADLK - the call comes from this timer's callback, or from a callback
+ *   that this timer's callback waits for; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
  *   another thread. A callback that has freed its own timer gets this, too.
  * * -ESHUTDOWN - this is a forked child.
@@ -892,7 +892,7 @@ int hwheel_stop(struct hwheel *wheel);
  *   the call. Later arms are announced by hwheel_options.wake or hwheel_fd().
  *   It is at most 2^35 ticks after the last tick that the wheel has reached. It
  *   may be early after timers were cancelled or moved to a later time: each
- *   call drops at least 64 of those that come next.
+ *   call removes at least 64 of the earliest of these.
  *
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round

@@ -23,7 +23,7 @@ use core::ffi::c_int;
 ///   the call. Later arms are announced by hwheel_options.wake or hwheel_fd().
 ///   It is at most 2^35 ticks after the last tick that the wheel has reached. It
 ///   may be early after timers were cancelled or moved to a later time: each
-///   call drops at least 64 of those that come next.
+///   call removes at least 64 of the earliest of these.
 ///
 /// The wheel works in rounds. A round first takes the timers that each thread
 /// has armed since the last round. Then it fires what was due when the round

@@ -234,8 +234,8 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 ///   was taken out of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - the caller is this timer's callback, or a callback that this
-///   timer's callback waits for; nothing has changed.
+/// * -EDEADLK - the call comes from this timer's callback, or from a callback
+///   that this timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread. A callback that has freed its own timer gets this, too.
 /// * -ESHUTDOWN - this is a forked child.
@@ -281,8 +281,8 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 ///   of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - the caller is this timer's callback, or a callback that this
-///   timer's callback waits for; nothing has changed.
+/// * -EDEADLK - the call comes from this timer's callback, or from a callback
+///   that this timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread. A callback that has freed its own timer gets this, too.
 /// * -ESHUTDOWN - this is a forked child.
