@@ -112,7 +112,8 @@ sql "SELECT format('* \"%s\" was sent once, %s ms late', max(text),
 echo '* A queue, whose jobs a Python program takes'
 "$program" --db "$where user=operator" queue letters --max-running 2
 if python3 -c 'import psycopg as p; assert tuple(map(int, p.__version__.split(".")[:3])) >= (3, 2, 4)' 2>/dev/null; then
-	DATABASE_URL="$where user=shop" python3 "$here/clients/take.py" letters & taker=$!
+	PYTHONPATH=$here/workers/python/src DATABASE_URL="$where user=shop" \
+		python3 "$here/tests/workers/program.py" letters & taker=$!
 	app "SELECT hwheel.schedule('letter-' || i, now() + interval '1 s', queue => 'letters')
 		FROM generate_series(1, 3) i"
 	wait_for "count(*) = 3 FROM sent"

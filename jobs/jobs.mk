@@ -13,7 +13,7 @@
 JOBS_CARGO = env -C jobs $(CARGO) $(1) --locked --target-dir '$(abspath $(TARGET))/jobs'
 JOBS_PROGRAM = $(TARGET)/jobs/$(CARGO_BUILD_TARGET)/release/hwheel-jobs
 
-.PHONY: jobs jobs-clients install-jobs uninstall-jobs demo-jobs test-jobs storm-jobs bench-jobs
+.PHONY: jobs jobs-workers install-jobs uninstall-jobs demo-jobs test-jobs storm-jobs bench-jobs
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
@@ -54,33 +54,40 @@ demo-jobs: jobs
 	$(need-postgres)
 	$(Q)jobs/demo.sh $(BUILD)/hwheel-jobs
 
-# The clients to copy, with the drivers that they need. A language that is not there is left
-# out, and the test says so.
-CLIENTS = $(TARGET)/jobs-clients
-jobs-clients:
-	$(call say,BUILD,$(CLIENTS))
-	$(Q)mkdir -p $(CLIENTS)/go && cp jobs/clients/take.go $(CLIENTS)/go/main.go
-	$(Q)$(CLIENTS)/venv/bin/python -c 'import psycopg' 2>/dev/null || { python3 -m venv $(CLIENTS)/venv \
-		&& $(CLIENTS)/venv/bin/pip install -q 'psycopg[binary]>=3.2.4,<4'; } \
-		|| { rm -rf $(CLIENTS)/venv; echo 'SKIPPED: python'; }
-	$(Q)[ -d $(CLIENTS)/node_modules/pg ] \
-		|| npm install --silent --no-audit --prefix $(CLIENTS) pg@8 || echo 'SKIPPED: node'
-	$(Q)cd $(CLIENTS)/go && { [ -e go.mod ] || go mod init take; } >/dev/null 2>&1 \
-		&& go mod tidy >/dev/null 2>&1 && go build -o ../take-go . || echo 'SKIPPED: go'
+# The workers to import, with their drivers, and the programs of the tests. A language that is
+# not there is left out, and the test says so.
+WORKERS = $(TARGET)/jobs-workers
+GO_WORKER = github.com/hwheel/hwheel/jobs/workers/go
+jobs-workers:
+	$(call say,BUILD,$(WORKERS))
+	$(Q)mkdir -p $(WORKERS)
+	$(Q)rm -rf $(WORKERS)/python && cp -r jobs/workers/python $(WORKERS)/
+	$(Q)if { [ -e $(WORKERS)/venv ] || python3 -m venv $(WORKERS)/venv; } \
+		&& $(WORKERS)/venv/bin/pip install -q mypy 'psycopg[binary]' $(WORKERS)/python; \
+	then cd $(WORKERS)/python && ../venv/bin/mypy --no-error-summary; \
+	else rm -rf $(WORKERS)/venv; echo 'SKIPPED: python'; fi
+	$(Q)rm -rf $(WORKERS)/node_modules/hwheel-worker $(WORKERS)/program.mjs \
+		&& npm install --silent --no-audit --install-links --prefix $(WORKERS) ./jobs/workers/node \
+		&& cp jobs/tests/workers/program.mjs $(WORKERS)/ || echo 'SKIPPED: node'
+	$(Q)mkdir -p $(WORKERS)/go && cp jobs/tests/workers/program.go $(WORKERS)/go/main.go && cd $(WORKERS)/go \
+		&& rm -rf go.mod readme && if { go mod init program \
+			&& go mod edit -replace $(GO_WORKER)=$(abspath jobs/workers/go) && go mod tidy; } >/dev/null 2>&1; \
+	then go vet . && go build -o ../program-go .; \
+	else echo 'SKIPPED: go'; fi
 
 # Most of the time the tests wait.
 JOBS_THREADS = --test-threads 4
-test-jobs: jobs-clients
+test-jobs: jobs-workers
 	$(need-postgres)
 	$(call say,TEST,jobs)
-	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
+	$(Q)HWHEEL_WORKERS='$(abspath $(WORKERS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
 
 STORM = 1800
-storm-jobs: jobs-clients
+storm-jobs: jobs-workers
 	$(need-postgres)
 	$(call say,STORM,jobs for $(STORM) s)
-	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' HWHEEL_STORM_SECONDS=$(STORM) \
+	$(Q)HWHEEL_WORKERS='$(abspath $(WORKERS))' HWHEEL_STORM_SECONDS=$(STORM) \
 		$(call JOBS_CARGO,test) --test storm --example take -- --nocapture
 
 # The peers of the benchmark.

@@ -888,6 +888,13 @@ BEGIN
 	END IF;
 END $$;
 
+-- How many seconds an attempt at a job may take. VOLATILE: a job that a statement takes may be
+-- newer than the statement.
+CREATE OR REPLACE FUNCTION hwheel._timeout(id bigint) RETURNS float8
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+	SELECT extract(epoch FROM j.timeout)::float8 FROM hwheel.job j WHERE j.id = _timeout.id;
+$$;
+
 -- Says that a lease is not there any more: it ran out, its job ended, or somebody has cancelled
 -- the job meanwhile.
 CREATE OR REPLACE FUNCTION hwheel._stale(id bigint) RETURNS void LANGUAGE plpgsql

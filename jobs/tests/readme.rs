@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{server_programs, skip, Database, Server, PROGRAM};
+use support::{server_programs, skip, Database, Node, Server, PROGRAM};
 
 /// The language and the text of each block.
 fn blocks() -> Vec<(String, String)> {
@@ -61,6 +61,33 @@ fn shell(line: &str, url: &str) {
     }
 }
 
+/// The words of the program of a block. `make jobs-workers` installs what it imports.
+fn worker(language: &str, text: &str) -> Option<Vec<PathBuf>> {
+    let tools = PathBuf::from(std::env::var_os("HWHEEL_WORKERS")?);
+    let (needs, file) = match language {
+        "python" => ("venv", "readme.py"),
+        "js" => ("program.mjs", "readme.mjs"),
+        _ => ("program-go", "go/readme/main.go"),
+    };
+    if !tools.join(needs).exists() {
+        return None;
+    }
+    let file = tools.join(file);
+    fs::create_dir_all(file.parent()?).expect("a directory");
+    fs::write(&file, text).expect("a file");
+    Some(match language {
+        "python" => vec![tools.join("venv/bin/python"), file],
+        "js" => vec!["node".into(), file],
+        _ => {
+            let mut build = Command::new("go");
+            build.args(["build", "-o", "../readme-go", "./readme"]);
+            let output = build.current_dir(tools.join("go")).output().expect("go");
+            assert!(output.status.success(), "{output:?}");
+            vec![tools.join("readme-go")]
+        }
+    })
+}
+
 #[test]
 fn each_block_of_the_readme_runs() {
     let places = ["psql".into(), server_programs().join("psql")];
@@ -80,14 +107,16 @@ fn each_block_of_the_readme_runs() {
             server.port
         ),
     };
-    let (mut ran, mut left_out) = (0, Vec::new());
+    let (mut ran, mut workers, mut left_out) = (0, 0, Vec::new());
     for (language, text) in blocks() {
         match language.as_str() {
             "sh" => {
                 for line in text.lines() {
                     match line.split_whitespace().next() {
                         // The role and the database are there, and the demo is another test.
-                        Some("sudo" | "make" | "export") => left_out.push(line.to_owned()),
+                        Some("sudo" | "make" | "export" | "pip" | "npm" | "go" | "#") => {
+                            left_out.push(line.to_owned())
+                        }
                         _ => shell(line, &db.url),
                     }
                     ran += 1;
@@ -118,6 +147,26 @@ fn each_block_of_the_readme_runs() {
                 assert_eq!(output.status.code(), Some(1), "{output:?}");
                 ran += 1;
             }
+            // A worker: it runs what is due, and ends when it has to.
+            "python" | "js" | "go" => {
+                let Some(program) = worker(&language, &text) else {
+                    left_out.push(format!("a worker in {language}: make jobs-workers"));
+                    continue;
+                };
+                db.execute(
+                    "SELECT hwheel.schedule('worker', now(), payload => '{\"to\": 30}', queue => 'mail')",
+                );
+                let mut command = Command::new(&program[0]);
+                command.args(&program[1..]).env("PGHOST", server.dir());
+                command
+                    .env("PGPORT", server.port.to_string())
+                    .env("PGUSER", "reader");
+                let mut worker = Node::start(&mut command, &language);
+                db.wait("SELECT NOT EXISTS (SELECT FROM hwheel.job WHERE queue = 'mail' AND kind = 'app')");
+                assert!(worker.end(), "{}", worker.log());
+                ran += 1;
+                workers += 1;
+            }
             other => panic!("a block in a language that this test does not know: {other:?}"),
         }
     }
@@ -126,6 +175,11 @@ fn each_block_of_the_readme_runs() {
         skip(&line);
     }
     // What the examples leave.
+    let sent = "SELECT count(*) FROM sent WHERE mail";
+    if workers > 0 {
+        assert_eq!(db.number(&format!("{sent} BETWEEN 21 AND 25")), 5);
+    }
+    assert_eq!(db.number(&format!("{sent} = 30")), workers);
     assert_eq!(db.number("SELECT count(*) FROM sent WHERE mail = 9"), 1);
     assert!(db.is("SELECT due > now() + interval '110 min' FROM hwheel.job WHERE key = 'mail-7'"));
     assert!(db.is("SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"));

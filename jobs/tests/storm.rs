@@ -122,21 +122,21 @@ fn a_storm_loses_no_job_and_doubles_none() {
     let log = dir.path().join("commands");
     let start = |n: usize| everywhere.spawn(&format!("n{n}"), &[]);
     let mut nodes: Vec<Node> = (0..3).map(start).collect();
-    let tools = PathBuf::from(std::env::var_os("HWHEEL_CLIENTS").unwrap_or_default());
+    let tools = PathBuf::from(std::env::var_os("HWHEEL_WORKERS").unwrap_or_default());
     let rust = Path::new(PROGRAM).with_file_name("examples").join("take");
     let python = tools.join("venv/bin/python");
-    let take = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/take.py");
+    let worker = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workers/program.py");
     let mut applications = Vec::new();
     for (queue, needs, command) in [
         ("rust", rust.clone(), vec![rust.clone()]),
-        ("python", python.clone(), vec![python.clone(), take]),
+        ("python", python.clone(), vec![python.clone(), worker]),
     ] {
         // A program that is not there: the other one takes its jobs.
         let command = if needs.exists() {
             command
         } else {
             skip(&format!(
-                "the application in {queue}: make jobs-clients has not built it"
+                "the application in {queue}: make jobs-workers has not built it"
             ));
             vec![rust.clone()]
         };

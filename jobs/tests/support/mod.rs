@@ -445,12 +445,8 @@ impl Database<'_> {
 
     /// With variables of the environment.
     pub fn spawn_in(&self, name: &str, arguments: &[&str], env: &[(&str, &str)]) -> Node {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = format!("hwheel-node-{}-{count}-{name}.log", std::process::id());
-        let log = std::env::temp_dir().join(log);
-        let output = fs::File::create(&log).expect("a log");
-        let child = Command::new(PROGRAM)
+        let mut command = Command::new(PROGRAM);
+        command
             .args(["run", "--name", name])
             .args(if arguments.contains(&"--kinds") {
                 &[][..]
@@ -459,13 +455,8 @@ impl Database<'_> {
             })
             .args(arguments)
             .env("DATABASE_URL", &self.url)
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(output.try_clone().expect("dup"))
-            .stderr(output)
-            .spawn()
-            .expect(PROGRAM);
-        Node { child, log }
+            .envs(env.iter().copied());
+        Node::start(&mut command, name)
     }
 }
 
@@ -608,13 +599,28 @@ impl Drop for Neighbour {
     }
 }
 
-/// A process that runs jobs. It is killed when it is dropped.
+/// A process that runs jobs: a node or a worker. It is killed when it is dropped.
 pub struct Node {
     child: Child,
     log: PathBuf,
 }
 
 impl Node {
+    pub fn start(command: &mut Command, name: &str) -> Node {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = format!("hwheel-node-{}-{count}-{name}.log", std::process::id());
+        let log = std::env::temp_dir().join(log);
+        let output = fs::File::create(&log).expect("a log");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().expect("dup"))
+            .stderr(output)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        Node { child, log }
+    }
+
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child has not been waited for.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);

@@ -1,0 +1,474 @@
+//! The workers to import, one for each language. tests/workers has a program for each that does
+//! the same: its functions have effects, wait, throw and hang.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::{database, skip, Database, Node, Server};
+
+struct Language {
+    name: &'static str,
+    command: Vec<PathBuf>,
+    /// The queues whose jobs insert into `sent`, and those whose jobs wait.
+    sends: &'static [&'static str],
+    slow: &'static [&'static str],
+    deaf: &'static [&'static str],
+    odd: &'static [&'static str],
+}
+
+/// `make jobs-workers` builds the programs.
+fn languages() -> Vec<Language> {
+    let tools = PathBuf::from(std::env::var_os("HWHEEL_WORKERS").unwrap_or_default());
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workers");
+    let usual = |name, command| Language {
+        name,
+        command,
+        sends: &["mail"],
+        slow: &["slow"],
+        deaf: &["deaf"],
+        odd: &["odd"],
+    };
+    let python = Language {
+        sends: &["mail", "send-async"],
+        slow: &["slow", "slow-async"],
+        deaf: &["deaf", "deaf-async"],
+        odd: &["odd", "odd-async"],
+        ..usual(
+            "python",
+            vec![tools.join("venv/bin/python"), here.join("program.py")],
+        )
+    };
+    let all = vec![
+        python,
+        usual("node", vec!["node".into(), tools.join("program.mjs")]),
+        usual("go", vec![tools.join("program-go")]),
+    ];
+    let is_there = |language: &Language| {
+        let last = language
+            .command
+            .iter()
+            .find(|part| part.starts_with(&tools));
+        let is_there = last.is_some_and(|part| part.exists());
+        if !is_there {
+            let name = language.name;
+            skip(&format!(
+                "the worker in {name}: make jobs-workers has not built it"
+            ));
+        }
+        is_there
+    };
+    all.into_iter().filter(is_there).collect()
+}
+
+impl Language {
+    fn command(&self, db: &Database, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).args(arguments);
+        // pg for Node knows no other way to name a database in one word.
+        let word = |name: &str| {
+            let at = db.url.split(' ').find_map(|word| word.strip_prefix(name));
+            at.expect("it is there")
+        };
+        let url = match self.name {
+            "node" => format!(
+                "postgres://{}@/{}?host={}&port={}",
+                word("user="),
+                word("dbname="),
+                word("host="),
+                word("port=")
+            ),
+            _ => db.url.clone(),
+        };
+        command.env("DATABASE_URL", url).env("LEASE", "30");
+        command
+    }
+
+    fn start(&self, db: &Database, env: &[(&str, &str)]) -> Node {
+        let mut command = self.command(db, &["mail"]);
+        Node::start(command.envs(env.iter().copied()), self.name)
+    }
+
+    fn output(&self, db: &Database, what: &str) -> String {
+        let output = self.command(db, &["mail", what]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}: {output:?}", self.name);
+        text
+    }
+}
+
+/// A database for each language, with a node.
+fn for_each(scenario: impl Fn(&Language, &Database)) {
+    for language in languages() {
+        let db = database();
+        db.execute("CREATE TABLE sent (key text)");
+        let _node = db.node("one");
+        scenario(&language, &db);
+    }
+}
+
+fn schedule(db: &Database, key: &str, queue: &str, options: &str) {
+    db.execute(&format!(
+        "SELECT hwheel.schedule('{key}', now(), queue => '{queue}'{options})"
+    ));
+}
+
+/// Waits until all jobs have ended, and checks that each of `sent` has its one effect.
+fn all_sent_once(db: &Database, count: i64) {
+    db.wait(&format!(
+        "SELECT count(*) >= {count} FROM hwheel.history WHERE key LIKE 's-%'"
+    ));
+    let row = &db.rows("SELECT count(*), count(DISTINCT key) FROM sent")[0];
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (count, count));
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.lines().filter(|line| line.starts_with(what)).count()
+}
+
+#[test]
+fn each_job_has_one_effect_though_workers_are_killed() {
+    for_each(|language, db| {
+        for queue in language.sends {
+            db.execute(&format!(
+                "SELECT hwheel.schedule('s-{queue}-' || i, now() + i * interval '30 ms', queue => '{queue}', backoff => '50 ms')
+                FROM generate_series(1, 100) i"
+            ));
+        }
+        for queue in language.slow {
+            schedule(
+                db,
+                &format!("slow-{queue}"),
+                queue,
+                ", payload => '60', backoff => '50 ms'",
+            );
+        }
+        schedule(
+            db,
+            "bad",
+            "mail",
+            ", payload => '\"fail\"', max_attempts => 4, backoff => '50 ms'",
+        );
+        let start = || language.start(db, &[("LEASE", "1")]);
+        let mut first = start();
+        let mut second = start();
+        db.wait("SELECT count(*) > 30 FROM sent");
+        let begun = |queue| {
+            let what = format!("begin slow-{queue} ");
+            count(&first.log(), &what) + count(&second.log(), &what)
+        };
+        while !language.slow.iter().all(|queue| begun(queue) > 0) {
+            sleep(Duration::from_millis(50));
+        }
+        first.kill();
+        let mut third = start();
+        sleep(Duration::from_millis(500));
+        third.kill();
+        let fourth = start();
+        all_sent_once(db, 100 * language.sends.len() as i64);
+        db.wait("SELECT state = 'dead' AND attempts = 4 AND last_error LIKE '%it does not work' FROM hwheel.job WHERE key = 'bad'");
+        second.kill();
+        for queue in language.slow {
+            fourth.wait_for_log(&format!("begin slow-{queue}"));
+        }
+    });
+}
+
+#[test]
+fn a_worker_outlives_its_server_and_forgets_no_outcome() {
+    for language in languages() {
+        let server = Server::start();
+        let db = server.database();
+        db.execute("CREATE TABLE sent (key text)");
+        let _node = db.node("one");
+        let mut worker = language.start(&db, &[]);
+        for queue in language.slow {
+            schedule(&db, queue, queue, ", payload => '2'");
+            worker.wait_for_log(&format!("begin {queue} 1"));
+        }
+        for mode in ["immediate", "fast", "immediate"] {
+            server.down(mode);
+            sleep(Duration::from_secs(1));
+            server.up();
+        }
+        db.wait(&format!(
+            "SELECT count(*) = {} FROM hwheel.history WHERE attempts = 0 AND queue LIKE 'slow%'",
+            language.slow.len()
+        ));
+        for queue in language.sends {
+            schedule(&db, &format!("s-{queue}"), queue, "");
+        }
+        all_sent_once(&db, language.sends.len() as i64);
+        assert_eq!(count(&worker.log(), "begin"), language.slow.len());
+        assert!(worker.end(), "{}", worker.log());
+    }
+}
+
+#[test]
+fn connections_that_are_killed_lose_no_job_and_double_no_effect() {
+    for_each(|language, db| {
+        let mut worker = language.start(db, &[("LEASE", "1")]);
+        schedule(db, "s-killed", "killed", ", backoff => '10 ms'");
+        for queue in language.sends {
+            db.execute(&format!(
+                "SELECT hwheel.schedule('s-{queue}-' || i, now() + i * interval '10 ms', queue => '{queue}', backoff => '10 ms', max_attempts => 100)
+                FROM generate_series(1, 300) i"
+            ));
+        }
+        db.wait("SELECT EXISTS (SELECT FROM sent)");
+        let mut client = db.client();
+        for _ in 0..30 {
+            let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE application_name = 'hwheel-worker' AND datname = current_database() AND random() < 0.3";
+            client.query(kill, &[]).expect(kill);
+            sleep(Duration::from_millis(100));
+        }
+        all_sent_once(db, 300 * language.sends.len() as i64 + 1);
+        assert!(db.is("SELECT attempts = 1 FROM hwheel.history WHERE key = 's-killed'"));
+        assert!(worker.end(), "{}", worker.log());
+    });
+}
+
+#[test]
+fn a_function_learns_that_its_job_is_cancelled() {
+    for_each(|language, db| {
+        let worker = language.start(db, &[]);
+        for queue in language.slow {
+            schedule(db, queue, queue, ", payload => '60', every => '1 h'");
+            worker.wait_for_log(&format!("begin {queue} 1"));
+            let begin = Instant::now();
+            assert_eq!(
+                db.text(&format!("SELECT hwheel.cancel('{queue}')")),
+                "stopping"
+            );
+            worker.wait_for_log(&format!("stop {queue} 1 the job is cancelled"));
+            // Long before the next extension.
+            assert!(
+                begin.elapsed() < Duration::from_secs(5),
+                "{:?}",
+                begin.elapsed()
+            );
+            db.wait("SELECT NOT EXISTS (SELECT FROM hwheel.job)");
+        }
+    });
+}
+
+#[test]
+fn a_function_learns_that_its_lease_is_lost_and_may_not_end_its_job() {
+    for_each(|language, db| {
+        let worker = language.start(db, &[("LEASE", "3")]);
+        for queue in language.slow {
+            schedule(db, queue, queue, ", payload => '60', max_attempts => 1");
+            worker.wait_for_log(&format!("begin {queue} 1"));
+            db.execute("SELECT hwheel.fail(id, fence, 'taken away') FROM hwheel.job WHERE state = 'running'");
+            worker.wait_for_log(&format!("stop {queue} 1 the lease has ended"));
+            db.wait(
+                "SELECT bool_and(state = 'dead' AND last_error = 'taken away') FROM hwheel.job",
+            );
+        }
+    });
+}
+
+#[test]
+fn a_lease_lasts_as_long_as_its_function_and_up_to_the_timeout() {
+    for_each(|language, db| {
+        let worker = language.start(db, &[("LEASE", "0.6")]);
+        for queue in language.slow {
+            schedule(db, &format!("long-{queue}"), queue, ", payload => '3'");
+            schedule(
+                db,
+                &format!("{queue}-late"),
+                queue,
+                ", payload => '60', timeout => '2 s', max_attempts => 1",
+            );
+        }
+        for queue in language.slow {
+            worker.wait_for_log(&format!(
+                "stop {queue}-late 1 the run took longer than the timeout of the job"
+            ));
+            db.wait(&format!(
+                "SELECT state = 'dead' AND last_error LIKE 'the run took longer than the timeout%' FROM hwheel.job WHERE key = '{queue}-late'"
+            ));
+            db.wait(&format!(
+                "SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'long-{queue}' AND attempts = 0)"
+            ));
+            assert!(db.is(&format!(
+                "SELECT finished_at - fired_at < '5 s' FROM hwheel.history WHERE key = 'long-{queue}'"
+            )));
+        }
+    });
+}
+
+#[test]
+fn sigterm_lets_functions_end_and_gives_back_what_does_not() {
+    for_each(|language, db| {
+        // Five at once, and no more.
+        for queue in language.slow {
+            db.execute(&format!(
+                "SELECT hwheel.schedule('{queue}-' || i, now(), payload => '2', queue => '{queue}') FROM generate_series(1, 7) i"
+            ));
+        }
+        let running = 5 * language.slow.len();
+        let is_running =
+            format!("SELECT count(*) = {running} FROM hwheel.job WHERE state = 'running'");
+        let mut worker = language.start(db, &[]);
+        db.wait(&is_running);
+        sleep(Duration::from_millis(300));
+        assert!(db.is(&is_running));
+        assert!(worker.end(), "{}", worker.log());
+        assert_eq!(count(&worker.log(), "end"), running, "{}", worker.log());
+        assert_eq!(
+            db.number("SELECT count(*) FROM hwheel.history"),
+            running as i64
+        );
+
+        let mut worker = language.start(db, &[("GRACE", "0")]);
+        db.execute("UPDATE hwheel.job SET payload = '60'");
+        let left = 2 * language.slow.len();
+        let end = Instant::now() + Duration::from_secs(20);
+        while count(&worker.log(), "begin") < left {
+            assert!(Instant::now() < end, "{}", worker.log());
+            sleep(Duration::from_millis(50));
+        }
+        assert!(worker.end(), "{}", worker.log());
+        assert_eq!(
+            worker.log().matches("the worker ends").count(),
+            left,
+            "{}",
+            worker.log()
+        );
+        // No attempt is counted.
+        assert!(db.is("SELECT bool_and(state = 'waiting' AND attempts = 0) FROM hwheel.job"));
+
+        // A function that never returns keeps no process, and its job comes back.
+        db.execute("TRUNCATE hwheel.job");
+        let mut worker = language.start(db, &[("GRACE", "0"), ("LEASE", "2")]);
+        for queue in language.deaf {
+            schedule(db, queue, queue, "");
+            worker.wait_for_log(&format!("begin {queue} 1"));
+        }
+        worker.signal(libc::SIGTERM);
+        worker.ends();
+        db.wait("SELECT bool_and(state = 'waiting' AND last_error = 'the lease ran out') FROM hwheel.job");
+    });
+}
+
+#[test]
+fn whatever_a_function_throws_is_a_failure() {
+    for_each(|language, db| {
+        let mut worker = language.start(db, &[]);
+        let kinds: i64 = language.output(db, "odd").trim().parse().expect("a number");
+        assert!(kinds > 3);
+        for queue in language.odd {
+            db.execute(&format!(
+                "SELECT hwheel.schedule('{queue}-' || i, now(), queue => '{queue}', payload => to_jsonb(i), max_attempts => 1)
+                FROM generate_series(0, {kinds}) i"
+            ));
+        }
+        let all = (kinds + 1) * language.odd.len() as i64;
+        db.wait(&format!(
+            "SELECT count(*) = {all} FROM hwheel.job WHERE state = 'dead' AND last_error <> ''"
+        ));
+        schedule(db, "s-after", "mail", "");
+        all_sent_once(db, 1);
+        assert!(worker.end(), "{}", worker.log());
+    });
+}
+
+#[test]
+fn a_job_that_snoozes_uses_no_attempt() {
+    for_each(|language, db| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let worker = language.start(db, &[]);
+        let payload = format!(
+            ", max_attempts => 1, payload => '\"{}\"'",
+            dir.path().join("it").display()
+        );
+        schedule(db, "sleepy", "snooze", &payload);
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'sleepy' AND attempts = 0)");
+        assert_eq!(
+            count(&worker.log(), "begin sleepy 1"),
+            2,
+            "{}",
+            worker.log()
+        );
+    });
+}
+
+#[test]
+fn a_drain_runs_what_is_due_and_needs_no_node() {
+    for language in languages() {
+        let db = database();
+        db.execute("CREATE TABLE sent (key text)");
+        for queue in language.sends {
+            schedule(&db, &format!("s-{queue}"), queue, "");
+        }
+        schedule(&db, "bad", "mail", ", payload => '\"fail\"'");
+        db.execute("SELECT hwheel.schedule('later', now() + interval '1 h', queue => 'mail')");
+        let said = language.output(&db, "drain");
+        for queue in language.sends {
+            assert!(said.contains(&format!("s-{queue} 1 done sent")), "{said}");
+        }
+        assert!(
+            said.contains("bad 1 retry ") && !said.contains("later"),
+            "{said}"
+        );
+        all_sent_once(&db, language.sends.len() as i64);
+    }
+}
+
+#[test]
+fn a_worker_that_cannot_work_says_so_and_ends() {
+    for language in languages() {
+        let db = database();
+        let name = "CREATE ROLE stranger_to_hwheel LOGIN";
+        let _ = db.client().batch_execute(name); // Another language may have made it.
+        let strangers = |url: &str| url.replace("user=postgres", "user=stranger_to_hwheel");
+        for (url, why) in [
+            (db.url.replace("dbname=", "dbname=no_"), "does not exist"),
+            (strangers(&db.url), "permission denied"),
+        ] {
+            let db = Database {
+                server: db.server,
+                url,
+            };
+            let mut command = language.command(&db, &["mail"]);
+            let mut worker = Node::start(&mut command, language.name);
+            assert!(!worker.ends());
+            assert!(worker.log().contains(why), "{}", worker.log());
+        }
+    }
+}
+
+#[test]
+fn a_job_that_somebody_has_locked_delays_no_other() {
+    for_each(|language, db| {
+        let worker = language.start(db, &[]);
+        schedule(db, "locked", "slow", ", payload => '1'");
+        worker.wait_for_log("begin locked 1");
+        let mut client = db.client();
+        let mut transaction = client.transaction().expect("BEGIN");
+        transaction
+            .execute(
+                "SELECT FROM hwheel.job WHERE key = 'locked' FOR UPDATE",
+                &[],
+            )
+            .expect("a lock");
+        worker.wait_for_log("end locked 1");
+        for i in 0..20 {
+            schedule(db, &format!("s-{i}"), "mail", "");
+        }
+        let begin = Instant::now();
+        all_sent_once(db, 20);
+        assert!(
+            begin.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            begin.elapsed()
+        );
+        transaction.rollback().expect("ROLLBACK");
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'locked')");
+        assert_eq!(count(&worker.log(), "begin locked"), 1);
+    });
+}

@@ -1,0 +1,382 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func (w *Worker) repeat(work func() error, isOver func() bool) {
+	delay := 100 * time.Millisecond
+	for !isOver() {
+		began := time.Now()
+		err := work()
+		if err == nil {
+			delay = 100 * time.Millisecond
+			continue
+		}
+		if isOver() {
+			return
+		}
+		w.options.Log.Warn("hwheel: trying again", "error", err)
+		if delay = min(2*delay, look); time.Since(began) > look {
+			delay = 100 * time.Millisecond
+		}
+		time.Sleep(time.Duration(float64(delay) * (0.5 + rand.Float64())))
+		w.wakeUp()
+	}
+}
+
+func (w *Worker) connect(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, w.pool.Config().ConnConfig)
+	if err == nil {
+		if _, err = conn.Exec(ctx, session); err != nil {
+			_ = conn.Close(ctx)
+		}
+	}
+	return conn, err
+}
+
+func call[T any](ctx context.Context, w *Worker, statement string, values ...any) (rows []T, err error) {
+	if w.control == nil || w.control.IsClosed() {
+		if w.control, err = w.connect(ctx); err != nil {
+			w.control = nil
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, _ := w.control.Query(ctx, statement, values...)
+	if rows, err = pgx.CollectRows(answer, scan[T]); err != nil && !is(err, "HW003") && !is(err, "55P03") {
+		_ = w.control.Close(ctx) // Another server may be the right one.
+	}
+	return rows, err
+}
+
+// scan reads a row into a structure, or its only column.
+func scan[T any](row pgx.CollectableRow) (value T, err error) {
+	if _, ok := any(value).(string); ok {
+		return pgx.RowTo[T](row)
+	}
+	if any(value) == nil {
+		return value, nil
+	}
+	return pgx.RowToStructByPos[T](row)
+}
+
+func is(err error, code string) bool {
+	e := (*pgconn.PgError)(nil)
+	return errors.As(err, &e) && strings.HasPrefix(e.Code, code)
+}
+
+func (w *Worker) listen(ctx context.Context) error {
+	conn, err := w.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.Background())
+	for _, q := range w.queues {
+		if _, err := conn.Exec(ctx, "SELECT hwheel.listen($1)", q.name); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	w.nextLook, w.nextBeat = time.Time{}, time.Time{}
+	w.mu.Unlock()
+	w.wakeUp()
+	for {
+		notice, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		w.hear(strings.TrimPrefix(notice.Channel, "hwheel:"), notice.Payload)
+	}
+}
+
+func (w *Worker) hear(name, payload string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id, isCancel := strings.CutPrefix(payload, "cancel "); isCancel {
+		for number := range w.runs {
+			if fmt.Sprint(number) == id {
+				w.nextBeat = time.Time{}
+				w.wakeUp()
+			}
+		}
+		return
+	}
+	for _, q := range w.queues {
+		if q.name == name {
+			q.mayHaveMore = true
+			w.wakeUp()
+		}
+	}
+}
+
+// turn waits for something to do, and does it.
+func (w *Worker) turn(takes bool) error {
+	w.mu.Lock()
+	next := w.nextLook
+	if w.nextBeat.Before(next) {
+		next = w.nextBeat
+	}
+	w.mu.Unlock()
+	timer := time.NewTimer(time.Until(next))
+	select {
+	case <-w.wake:
+	case <-timer.C:
+	}
+	timer.Stop()
+	reported, err := w.report()
+	if err != nil {
+		return err
+	}
+	isIdle := reported == 0
+	if err := w.beat(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	if isTime := !time.Now().Before(w.nextLook); isTime {
+		w.nextLook = time.Now().Add(look)
+		for _, q := range w.queues {
+			q.mayHaveMore = true
+		}
+	}
+	w.mu.Unlock()
+	if takes {
+		for _, q := range w.queues {
+			first, err := w.take(q, q.concurrency-q.running)
+			if err != nil {
+				return err
+			}
+			isIdle = isIdle && first == nil
+		}
+	}
+	if isIdle {
+		time.Sleep(10 * time.Millisecond) // Anybody may send notifications.
+	}
+	return nil
+}
+
+type row struct {
+	ID, Lease   int64
+	Key         string
+	Due         time.Time
+	Payload     *string
+	Attempt     int
+	Traceparent string
+	Timeout     float64
+}
+
+func (w *Worker) take(q *queue, room int) (first *run, err error) {
+	w.mu.Lock()
+	isOver := !q.mayHaveMore || room < 1 || w.quiet.Load()
+	if !isOver {
+		q.mayHaveMore = false
+	}
+	w.mu.Unlock()
+	if isOver {
+		return nil, nil
+	}
+	began := time.Now()
+	rows, err := call[row](context.Background(), w, take, q.name, room, w.options.Lease.Seconds())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q.mayHaveMore = q.mayHaveMore || err != nil || len(rows) >= room
+	for _, t := range rows {
+		job := &Job{ID: t.ID, Lease: t.Lease, Key: t.Key, Queue: q.name, Due: t.Due, Attempt: t.Attempt,
+			Traceparent: t.Traceparent, worker: w}
+		if t.Payload != nil {
+			job.Payload = []byte(*t.Payload)
+		}
+		r := &run{Job: job, queue: q, deadline: began.Add(time.Duration(t.Timeout * float64(time.Second)))}
+		r.ctx, r.cancel = context.WithCancelCause(context.Background())
+		if old := w.runs[r.ID]; old != nil {
+			old.stop(ErrLost)
+		}
+		w.runs[r.ID] = r
+		q.running++
+		r.leaseUntil(began.Add(w.options.Lease))
+		go w.run(r)
+		if first == nil {
+			first = r
+		}
+	}
+	return first, err
+}
+
+func (w *Worker) run(r *run) {
+	err := errors.New("the function has ended its goroutine")
+	defer func() { // Also for runtime.Goexit.
+		r.err = err
+		r.statement, r.values = r.report()
+		if err != nil && (r.statement == fail || r.committed.Load()) {
+			w.options.Log.Warn("hwheel: an attempt failed", "queue", r.Queue, "key", r.Key,
+				"attempt", r.Attempt, "error", textOf(err.Error))
+		}
+		w.mu.Lock()
+		r.timer.Stop()
+		r.over = true
+		w.ended = append(w.ended, r)
+		w.mu.Unlock()
+		w.wakeUp()
+	}()
+	err = r.call()
+}
+
+// report ends the jobs whose functions are over. One that somebody has locked has to wait.
+func (w *Worker) report() (int, error) {
+	w.mu.Lock()
+	batch := append([]*run(nil), w.ended...)
+	w.mu.Unlock()
+	var done []*run
+	for _, r := range batch {
+		if r.err == nil && !r.committed.Load() {
+			done = append(done, r)
+		}
+	}
+	if len(done) > 1 {
+		ids, leases := numbers(done)
+		rows, err := call[string](context.Background(), w, doneOne, ids, leases)
+		if err != nil && !is(err, "55P03") {
+			return 0, err
+		}
+		isDone := map[string]bool{}
+		for _, id := range rows {
+			isDone[id] = true
+		}
+		for _, r := range done {
+			if err != nil { // One by one.
+				break
+			} else if isDone[fmt.Sprint(r.ID)] {
+				w.free(r, "done")
+			} else {
+				w.free(r, "lost")
+			}
+		}
+	}
+	for _, r := range batch {
+		if r.outcome == "" {
+			if err := w.reportOne(r); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(batch), nil
+}
+
+func (w *Worker) reportOne(r *run) error {
+	statement, values := r.statement, r.values
+	if r.committed.Load() {
+		w.free(r, "done")
+		return nil
+	}
+	rows, err := call[string](context.Background(), w, statement, values...)
+	if is(err, "22") && statement == later { // It is too long.
+		statement, values = fail, []any{r.ID, r.Lease, r.err.Error(), nil, false}
+		rows, err = call[string](context.Background(), w, statement, values...)
+	} else if is(err, "22") && statement == fail { // The database lacks a character, or the time is too long.
+		statement, values = fail, []any{r.ID, r.Lease, fmt.Sprintf("%+q", values[2]), nil, values[4]}
+		rows, err = call[string](context.Background(), w, statement, values...)
+	}
+	switch {
+	case is(err, "HW003") || err == nil && len(rows) == 0:
+		w.free(r, "lost")
+	case is(err, "55P03"):
+		time.AfterFunc(time.Second, w.wakeUp)
+	case err != nil:
+		return err
+	case statement == doneOne:
+		w.free(r, "done")
+	default:
+		w.free(r, rows[0])
+	}
+	return nil
+}
+
+func (w *Worker) free(r *run, outcome string) {
+	if outcome == "lost" {
+		w.options.Log.Warn("hwheel: the job has ended without this run", "queue", r.Queue, "key", r.Key)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.ended {
+		if w.ended[i] == r {
+			w.ended = append(w.ended[:i], w.ended[i+1:]...)
+			break
+		}
+	}
+	if w.runs[r.ID] == r {
+		delete(w.runs, r.ID)
+	}
+	r.cancel(nil)
+	r.outcome = outcome
+	r.queue.running--
+}
+
+func numbers(runs []*run) (ids, leases []int64) {
+	ids, leases = []int64{}, []int64{}
+	for _, r := range runs {
+		ids, leases = append(ids, r.ID), append(leases, r.Lease)
+	}
+	return ids, leases
+}
+
+type verdict struct {
+	ID      int64
+	Outcome string
+}
+
+func (w *Worker) extend(ctx context.Context, runs []*run) ([]verdict, error) {
+	ids, leases := numbers(runs)
+	return call[verdict](ctx, w, extend, ids, leases, w.options.Lease.Seconds())
+}
+
+// beat extends the leases, and finds out which have ended.
+func (w *Worker) beat() error {
+	began := time.Now()
+	var runs []*run
+	w.mu.Lock()
+	isEarly := began.Before(w.nextBeat)
+	for _, r := range w.runs {
+		if !r.over && !r.committed.Load() && r.why() == nil {
+			runs = append(runs, r)
+		}
+	}
+	w.mu.Unlock()
+	if isEarly {
+		return nil
+	}
+	outcomes := map[int64]string{}
+	if len(runs) > 0 {
+		verdicts, err := w.extend(context.Background(), runs)
+		if err != nil {
+			return err
+		}
+		for _, v := range verdicts {
+			outcomes[v.ID] = v.Outcome
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nextBeat = began.Add(w.options.Lease / 3)
+	for _, r := range runs {
+		switch outcome := outcomes[r.ID]; {
+		case outcome == "cancelled":
+			r.stop(ErrCancelled)
+		case outcome != "extended" && outcome != "busy":
+			r.stop(ErrLost)
+		case !r.over && r.why() == nil:
+			r.leaseUntil(began.Add(w.options.Lease))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+"""The connections of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Any, Optional
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+# A call that takes longer loses its connection, in seconds.
+PATIENCE = 15.0
+
+SESSION = """SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';
+    SET statement_timeout = '10 s'; SET idle_session_timeout = 0; SET TimeZone = 'UTC'; SET DateStyle = 'ISO';
+    SET default_transaction_isolation = 'read committed'"""
+STALE, LOCKED = "HW003", "55P03"
+
+
+class Database:
+    """One connection makes the calls of the worker. Those of transactions are kept for later."""
+
+    def __init__(self, conninfo: str) -> None:
+        self.control: Optional[psycopg.AsyncConnection[Any]] = None
+        self.kept: list[psycopg.Connection[Any]] = []
+        self.kept_async: list[psycopg.AsyncConnection[Any]] = []
+        self.options: dict[str, Any] = {
+            "fallback_application_name": "hwheel-worker", "client_encoding": "utf8",
+            "connect_timeout": os.environ.get("PGCONNECT_TIMEOUT") or "10",
+            "keepalives_idle": "30", "keepalives_interval": "5", **conninfo_to_dict(conninfo),
+            "autocommit": True}
+
+    async def connect(self, statement: str) -> psycopg.AsyncConnection[Any]:
+        connection = await psycopg.AsyncConnection.connect(**self.options)
+        try:
+            await connection.execute(statement)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def begin_async(self) -> psycopg.AsyncConnection[Any]:
+        while self.kept_async:  # They may be lost meanwhile.
+            kept = self.kept_async.pop()
+            try:
+                await kept.execute("BEGIN")
+                return kept
+            except psycopg.Error:
+                await kept.close()
+        return await self.connect("BEGIN")
+
+    def begin(self) -> psycopg.Connection[Any]:
+        while True:
+            try:
+                kept = self.kept.pop()
+                kept.execute("BEGIN")
+                return kept
+            except psycopg.Error:
+                kept.close()
+            except IndexError:
+                connection = psycopg.connect(**self.options)
+                connection.execute("BEGIN")
+                return connection
+
+    async def call(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        if self.control is None or self.control.closed:
+            self.control = await self.connect(SESSION)
+        timer = asyncio.get_running_loop().call_later(PATIENCE, cut, self.control)
+        try:
+            return await (await self.control.execute(statement, values)).fetchall()
+        except psycopg.Error as error:
+            if error.sqlstate not in (STALE, LOCKED):
+                await self.control.close()  # Another server may be the right one.
+            raise
+        finally:
+            timer.cancel()
+
+    async def close(self) -> None:
+        for connection in filter(None, (self.control, *self.kept_async)):
+            cut(connection)
+            await connection.close()
+        for kept in self.kept:
+            kept.close()
+        self.kept, self.kept_async = [], []
+
+
+def cut(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Ends a connection whose server may not answer."""
+    if not connection.closed:
+        with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
