@@ -7,9 +7,8 @@ static struct hwheel *make(uint32_t clock, hwheel_executor_fn executor, void *ar
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = clock, .executor = executor, .executor_arg = arg,
 	};
-	struct hwheel *w = NULL;
+	struct hwheel *w = ktap_made(&o);
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	return w;
 }
 
@@ -265,9 +264,8 @@ TEST(a_timer_is_live_until_its_callback_has_returned)
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1,
 	};
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(&o);
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
 	inside = 77;
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);

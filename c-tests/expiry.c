@@ -153,10 +153,9 @@ TEST(a_poll_makes_it_exact)
 {
 	enum { MANY = 64 };
 	hwheel_timer_t t[MANY], moved;
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(NULL);
 	uint64_t ns, now;
 
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK(hwheel_fd(w) >= 0);
 	now = ktap_now(w) / MS * MS;
 	for (int round = 0; round < 2; round++) {
@@ -446,9 +445,8 @@ TEST(a_drive_announces_no_cancelled_timer)
 		};
 		struct hwheel_run run = { .size = sizeof run };
 		uint64_t begin = 0, next = 0;
-		WHEEL w = NULL;
+		WHEEL w = ktap_made(&o);
 
-		CHECK_EQ(hwheel_create(&o, &w), 0);
 		CHECK_EQ(hwheel_now(w, &begin), 0);
 		for (uint64_t i = 0; i < MANY; i++)
 			CHECK_EQ(hwheel_once(w, begin + 20 * SEC + i * MS, NULL, 0, HWHEEL_ABS, &t[i]),
@@ -554,11 +552,10 @@ TEST(an_edge_is_not_lost)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	struct hwheel_event events[64];
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(NULL);
 	pthread_t thread;
 	int fd, loop = epoll_create1(0);
 
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	fd = hwheel_fd(w);
 	CHECK(loop >= 0 && fd >= 0);
 	CHECK_EQ(epoll_ctl(loop, EPOLL_CTL_ADD, fd, &edge), 0);
@@ -624,12 +621,10 @@ TEST(after_a_full_batch_it_names_what_is_left)
 /* Where the tick thread sleeps it is as exact as without one. */
 TEST(beside_the_tick_thread_it_is_exact)
 {
-	WHEEL w = NULL;
+	WHEEL w = ktap_started(NULL);
 	uint64_t now, at = 0;
 	hwheel_timer_t t;
 
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
-	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 1000 * SEC, NULL, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	ktap_sleep_ms(50);

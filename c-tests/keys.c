@@ -264,9 +264,8 @@ TEST(destroy_frees_what_is_pending)
 TEST(at_the_limit_the_old_timer_stays)
 {
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1 };
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(&o);
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 2, 0), -ENOSPC);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 2 * MS, note, 3, 0), -ENOSPC);

@@ -163,23 +163,34 @@ static inline void ktap_destroy(struct hwheel **w)
 	CHECK_EQ(hwheel_destroy(*w), 0);
 }
 
+/* A wheel with these options, or the defaults; and with its tick thread. */
+static inline struct hwheel *ktap_made(const struct hwheel_options *o)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(o, &w), 0);
+	CHECK(w != NULL);
+	return w;
+}
+
+static inline struct hwheel *ktap_started(const struct hwheel_options *o)
+{
+	struct hwheel *w = ktap_made(o);
+
+	CHECK_EQ(hwheel_start(w), 0);
+	return w;
+}
+
 /* A manual wheel of the given shape; tick in ns, 0 for the defaults. */
 static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 					 uint32_t slots, uint64_t start_ns)
 {
-	struct hwheel_options o;
-	struct hwheel *w = NULL;
+	const struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns,
+		.levels = levels, .slots = slots, .start_ns = start_ns,
+	};
 
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	o.tick_ns = tick_ns;
-	o.levels = levels;
-	o.slots = slots;
-	o.start_ns = start_ns;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	CHECK(w != NULL);
-	return w;
+	return ktap_made(&o);
 }
 
 /* A timer that becomes an event, with the cookie 0. */

@@ -301,11 +301,9 @@ TEST(arms_to_later_wake_nobody)
 {
 	struct hwheel_options o = { .size = sizeof o, .tick_ns = 3600 * SEC };
 	struct hwheel_stats before;
-	WHEEL w = NULL;
+	WHEEL w = ktap_started(&o);
 	hwheel_timer_t t[10];
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	CHECK_EQ(hwheel_start(w), 0);
 	for (uint64_t i = 0; i < 10; i++) {
 		t[i] = ktap_timer(w);
 		for (uint64_t tick = 100000; tick > 50000; tick -= 100)
@@ -338,9 +336,8 @@ TEST(a_burst_that_is_far_behind_has_one_entry)
 	struct hwheel_options o = {
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = nothing_runs, .queue = 4,
 	};
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(&o);
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	for (int i = 0; i < 100000; i++) {
 		CHECK_EQ(hwheel_advance(w, 200000 * MS, NULL, 0, NULL), 0);
@@ -362,9 +359,8 @@ TEST(a_burst_whose_callbacks_end_at_once_has_one_note)
 		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4,
 	};
 	struct hwheel_stats s;
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(&o);
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 100000 * MS, NULL, 0, NULL), 0);
 	s = stats(w);

@@ -204,10 +204,9 @@ TEST(timers_take_memory)
 
 TEST(the_earliest_arm_kicks_a_sleeper)
 {
-	WHEEL w = NULL;
+	WHEEL w = ktap_made(NULL);
 	struct pollfd p = { -1, POLLIN, 0 };
 
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	p.fd = hwheel_fd(w);
 	CHECK(p.fd >= 0);
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
@@ -233,11 +232,9 @@ TEST(the_earliest_arm_kicks_a_sleeper)
 
 TEST(the_tick_threads_wakeups_are_counted)
 {
-	WHEEL w = NULL;
+	WHEEL w = ktap_started(NULL);
 	uint64_t before, end = ktap_clock() + 20 * SEC;
 
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
-	CHECK_EQ(hwheel_start(w), 0);
 	before = stats(w).wakeups;
 	/* where the thread has not slept yet, it fires without waking */
 	while (stats(w).wakeups == before) {
