@@ -888,12 +888,20 @@ BEGIN
 	END IF;
 END $$;
 
--- How many seconds an attempt at a job may take. VOLATILE: a job that a statement takes may be
--- newer than the statement.
-CREATE OR REPLACE FUNCTION hwheel._timeout(id bigint) RETURNS float8
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-	SELECT extract(epoch FROM j.timeout)::float8 FROM hwheel.job j WHERE j.id = _timeout.id;
-$$;
+-- take() for the workers in jobs/workers: it also says how many seconds an attempt may take.
+CREATE OR REPLACE FUNCTION hwheel._take_for_worker(queue text, at_most int, lease_length interval)
+RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,
+	traceparent text, timeout float8)
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	-- The next statement sees them, however new they are.
+	ids bigint[] := ARRAY(SELECT t.id FROM hwheel.take(_take_for_worker.queue, at_most, lease_length) t);
+BEGIN
+	RETURN QUERY SELECT j.id, j.fence, j.key, j.occurrence, j.payload, j.attempts, j.traceparent,
+			extract(epoch FROM j.timeout)::float8
+		FROM unnest(ids) WITH ORDINALITY AS w (id, n) JOIN hwheel.job j ON j.id = w.id ORDER BY w.n;
+END $$;
 
 -- Says that a lease is not there any more: it ran out, its job ended, or somebody has cancelled
 -- the job meanwhile.

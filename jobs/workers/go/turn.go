@@ -303,7 +303,8 @@ func (w *Worker) reportOne(r *run) error {
 }
 
 func (w *Worker) free(r *run, outcome string) {
-	if outcome == "lost" {
+	// A function may have ended its job itself, by hwheel.done().
+	if outcome == "lost" && (r.why() != nil || r.err != nil) {
 		w.options.Log.Warn("hwheel: the job has ended without this run", "queue", r.Queue, "key", r.Key)
 	}
 	w.mu.Lock()

@@ -33,7 +33,7 @@ const (
 		SET statement_timeout = '10 s'; SET idle_session_timeout = 0;
 		SET default_transaction_isolation = 'read committed'`
 	take = `SELECT id, lease, key, due, payload::text, attempt, coalesce(traceparent, ''),
-		hwheel._timeout(id) FROM hwheel.take($1, $2, make_interval(secs => $3))`
+		timeout FROM hwheel._take_for_worker($1, $2, make_interval(secs => $3))`
 	extend = `SELECT id, outcome FROM hwheel.extend_many($1::bigint[], $2::bigint[],
 		make_interval(secs => $3))`
 	doneOne = "SELECT id::text FROM hwheel.done_many($1::bigint[], $2::bigint[]) id"
@@ -123,6 +123,9 @@ func (w *Worker) Quiet() { w.quiet.Store(true) }
 // Run runs jobs until the context is done. Then it waits for the functions that run. It returns an
 // error if it cannot work when it starts, or if functions do not end.
 func (w *Worker) Run(ctx context.Context) error {
+	if len(w.queues) == 0 {
+		return errors.New("worker: no queue has a function")
+	}
 	if !w.busy.CompareAndSwap(false, true) {
 		return errors.New("worker: it runs already")
 	}

@@ -52,6 +52,7 @@ export class Worker {
 
   serve() {
     return this.#during(async (session) => {
+      if (this.#queues.length === 0) throw new Error('no queue has a function');
       await session.call('SELECT hwheel._check_queue(name) FROM unnest($1::text[]) name', this.#queues.map(({ name }) => name));
       await session.call(EXTEND, [], [], session.lease); // A role without the rights ends here.
       session.repeat(() => session.listen(), () => session.isClosed);

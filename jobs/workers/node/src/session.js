@@ -17,9 +17,9 @@ const LAST = 5000;
 const SESSION = `SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';
   SET statement_timeout = '10 s'; SET idle_session_timeout = 0; SET client_encoding = utf8;
   SET default_transaction_isolation = 'read committed'`;
-const TAKE = `SELECT payload, hwheel._timeout(id), id, lease, key,
+const TAKE = `SELECT payload, timeout, id, lease, key,
   extract(epoch FROM due) * 1000, attempt, traceparent
-  FROM hwheel.take($1, $2, make_interval(secs => $3))`;
+  FROM hwheel._take_for_worker($1, $2, make_interval(secs => $3))`;
 export const EXTEND = `SELECT id, outcome
   FROM hwheel.extend_many($1::bigint[], $2::bigint[], make_interval(secs => $3))`;
 const DONE = 'SELECT id FROM hwheel.done_many($1::bigint[], $2::bigint[]) id';
@@ -332,7 +332,8 @@ export class Session {
   }
 
   free(run, outcome) {
-    if (outcome === 'lost') this.log(`hwheel: ${run.queue.name}: ${run.job.key} has ended without this run`);
+    // A function may have ended its job itself, by hwheel.done().
+    if (outcome === 'lost' && (run.why || run.report[0] !== DONE)) this.log(`hwheel: ${run.queue.name}: ${run.job.key} has ended without this run`);
     run.outcome = outcome;
     this.unreported.splice(this.unreported.indexOf(run), 1);
     if (this.runs.get(run.job.id) === run) this.runs.delete(run.job.id);

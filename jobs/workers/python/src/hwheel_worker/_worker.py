@@ -27,8 +27,8 @@ LOOK = 5.0
 # After Job.stop is set, the worker waits for this time at its end.
 LAST = 5.0
 
-TAKE = """SELECT payload::text, hwheel._timeout(id), id, lease, key, due, attempt, traceparent
-    FROM hwheel.take(%s, %s, make_interval(secs => %s))"""
+TAKE = """SELECT payload::text, timeout, id, lease, key, due, attempt, traceparent
+    FROM hwheel._take_for_worker(%s, %s, make_interval(secs => %s))"""
 EXTEND = """SELECT id, outcome
     FROM hwheel.extend_many(%s::bigint[], %s::bigint[], make_interval(secs => %s))"""
 DONE = "SELECT id FROM hwheel.done_many(%s::bigint[], %s::bigint[]) id"
@@ -85,6 +85,8 @@ class Worker:
 
     async def serve(self) -> None:
         """run() without signals, for a program with an event loop: until stop() is called."""
+        if not self._queues:
+            raise ValueError("no queue has a function")
         async with self._session():
             await self._database.call("SELECT hwheel._check_queue(name) FROM unnest(%s::text[]) name",
                              list(self._queues))
@@ -312,7 +314,8 @@ class Worker:
                 raise
 
     def _free(self, job: Job, outcome: str) -> None:
-        if outcome == "lost":
+        # A function may have ended its job itself, by hwheel.done().
+        if outcome == "lost" and (job.why or job._error):
             log.warning("%s: %r has ended without this run", job.queue, job.key)
         job._outcome = outcome
         self._unreported.remove(job)
