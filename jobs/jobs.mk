@@ -88,7 +88,7 @@ storm-jobs: jobs-workers
 	$(need-postgres)
 	$(call say,STORM,jobs for $(STORM) s)
 	$(Q)HWHEEL_WORKERS='$(abspath $(WORKERS))' HWHEEL_STORM_SECONDS=$(STORM) \
-		$(call JOBS_CARGO,test) --test storm --example take -- --nocapture
+		$(call JOBS_CARGO,test) --test storm -- --nocapture
 
 # The peers of the benchmark.
 PEERS = $(TARGET)/jobs-peers
