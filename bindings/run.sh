@@ -31,8 +31,7 @@ export LD_LIBRARY_PATH="$HWHEEL_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 [ "$command" = test ] || VERSIONS=
 mkdir -p "$scratch" || exit
-runs=$scratch/$command.runs
-for language in "$@"; do
+runs=$(for language in "$@"; do
 	known=$(cd "$here/$language" && ./binding.sh versions) || exit
 	case ${VERSIONS:-} in
 	'') these= ;;
@@ -41,11 +40,11 @@ for language in "$@"; do
 	*) these=$(echo "$VERSIONS" | tr ' ' '\n' | grep -Fx -e "$known") || continue ;;
 	esac
 	for version in ${these:--}; do echo "$language $version"; done
-done >"$runs"
-[ -s "$runs" ] || { echo "no version of VERSIONS='$VERSIONS' is one of $*"; exit 1; }
+done) || exit
+[ -n "$runs" ] || { echo "no version of VERSIONS='$VERSIONS' is one of $*"; exit 1; }
 
 n=0 pass=0 fail=0 skip=0
-printf 'KTAP version 1\n1..%s\n' "$(wc -l <"$runs")"
+printf 'KTAP version 1\n1..%s\n' "$(echo "$runs" | wc -l)"
 while read -r language VERSION <&3; do
 	n=$((n + 1))
 	SCRATCH=$scratch/$language title="$language $VERSION"
@@ -69,6 +68,8 @@ while read -r language VERSION <&3; do
 	77) skip=$((skip + 1)); echo "ok $n $title # SKIP $last"; echo "  skipped: $title: $last" ;;
 	*) fail=$((fail + 1)); echo "not ok $n $title # exit $code" ;;
 	esac
-done 3<"$runs"
+done 3<<END
+$runs
+END
 printf '  bindings: %s passed, %s failed, %s skipped\n' "$pass" "$fail" "$skip"
 [ "$fail" -eq 0 ] && [ "$n" -gt 0 ]
