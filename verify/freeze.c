@@ -207,20 +207,23 @@ static void *work(void *arg)
 	for (uint64_t n = 0;; n++) {
 		struct word *place = &timers[rng_below(&rng, TIMERS)];
 		hwheel_timer_t timer = atomic_load(&place->n);
+		/* Now and then the call of another role, which may wait for the same. */
+		enum role call = role < MEET && rng_below(&rng, 8) == 0
+					 ? (enum role)rng_below(&rng, MEET) : role;
 		int got;
 
 		enter();
-		if (role == ARM)
+		if (call == ARM)
 			got = arm(timer, &rng);
-		else if (role == CANCEL)
+		else if (call == CANCEL)
 			got = hwheel_timer_delete(wheel, timer);
-		else if (role == REARM)
+		else if (call == REARM)
 			got = rearm(timer, &rng);
-		else if (role == FREE)
+		else if (call == FREE)
 			got = renew(place);
-		else if (role == MEET || role == MEET_TOO)
+		else if (call == MEET || call == MEET_TOO)
 			got = meet(n);
-		else if (role == KEY)
+		else if (call == KEY)
 			got = use_key(&rng);
 		else
 			got = hwheel_poll(staffed, NULL, 0, NULL);
