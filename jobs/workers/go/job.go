@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -182,4 +183,9 @@ func textOf(text func() string) (s string) {
 		s = string(runes[:10000])
 	}
 	return s
+}
+
+func toASCII(text string) string {
+	quoted := strconv.QuoteToASCII(text)
+	return quoted[1 : len(quoted)-1]
 }

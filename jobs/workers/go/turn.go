@@ -284,7 +284,7 @@ func (w *Worker) reportOne(r *run) error {
 		statement, values = fail, []any{r.ID, r.Lease, r.err.Error(), nil, false}
 		rows, err = call[string](context.Background(), w, statement, values...)
 	} else if is(err, "22") && statement == fail { // The database lacks a character, or the time is too long.
-		statement, values = fail, []any{r.ID, r.Lease, fmt.Sprintf("%+q", values[2]), nil, values[4]}
+		statement, values = fail, []any{r.ID, r.Lease, toASCII(fmt.Sprint(values[2])), nil, values[4]}
 		rows, err = call[string](context.Background(), w, statement, values...)
 	}
 	switch {

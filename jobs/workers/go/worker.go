@@ -30,7 +30,7 @@ const (
 	last     = 5 * time.Second  // After the contexts are cancelled, a worker waits for this time.
 
 	session = `SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';
-		SET statement_timeout = '10 s'; SET idle_session_timeout = 0;
+		SET statement_timeout = '10 s'; SET idle_session_timeout = 0; SET client_encoding = utf8;
 		SET default_transaction_isolation = 'read committed'`
 	take = `SELECT id, lease, key, due, payload::text, attempt, coalesce(traceparent, ''),
 		timeout FROM hwheel._take_for_worker($1, $2, make_interval(secs => $3))`

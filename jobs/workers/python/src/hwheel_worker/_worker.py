@@ -95,8 +95,9 @@ class Worker:
             try:
                 await self._repeat(self._turn, lambda: self._is_stopped and not self._jobs)
             finally:
-                listener.cancel()
-                await asyncio.wait([listener])
+                while not listener.done():  # asyncio.wait_for() of Python 3.11 may lose a cancel().
+                    listener.cancel()
+                    await asyncio.wait([listener], timeout=0.1)
 
     async def drain(self, limit: int = 1000) -> list[Result]:
         """For tests: runs the jobs that are due, one after the other, until none is due or
