@@ -5,6 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::{database, skip, Database, Node, Server};
@@ -470,5 +471,47 @@ fn a_job_that_somebody_has_locked_delays_no_other() {
         transaction.rollback().expect("ROLLBACK");
         db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'locked')");
         assert_eq!(count(&worker.log(), "begin locked"), 1);
+    });
+}
+
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_flood_of_notifications_costs_looks_and_nothing_else() {
+    for_each(|language, db| {
+        let mut worker = language.start(db, &[]);
+        schedule(db, "long", "slow", ", payload => '60'");
+        worker.wait_for_log("begin long 1");
+        let id = db.number("SELECT id FROM hwheel.job");
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = db.client();
+                let flood = format!(
+                    "SELECT pg_notify('hwheel:mail', i::text), pg_notify('hwheel:slow', 'cancel {id}')
+                    FROM generate_series(1, 20) i"
+                );
+                while !ends.load(Ordering::Relaxed) {
+                    client.query(&flood, &[]).expect("notifications");
+                }
+            });
+            // Also when this test fails.
+            let _end = End(&ends);
+            for i in 0..100 {
+                schedule(db, &format!("s-{i}"), "mail", "");
+                sleep(Duration::from_millis(20));
+            }
+            all_sent_once(db, 100);
+            assert_eq!(count(&worker.log(), "stop"), 0, "{}", worker.log());
+            db.execute("SELECT hwheel.cancel('long')");
+            worker.wait_for_log("stop long 1 the job is cancelled");
+            assert!(worker.end(), "{}", worker.log());
+        });
     });
 }

@@ -29,7 +29,8 @@ class Database:
         self.options: dict[str, Any] = {
             "fallback_application_name": "hwheel-worker", "client_encoding": "utf8",
             "connect_timeout": os.environ.get("PGCONNECT_TIMEOUT") or "10",
-            "keepalives_idle": "30", "keepalives_interval": "5", **conninfo_to_dict(conninfo),
+            "keepalives_idle": "30", "keepalives_interval": "5", "tcp_user_timeout": "30000",
+            **conninfo_to_dict(conninfo),
             "autocommit": True}
 
     async def connect(self, statement: str) -> psycopg.AsyncConnection[Any]:
