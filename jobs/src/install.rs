@@ -17,7 +17,7 @@ use crate::connect::Config;
 use crate::db::{self, describe, Client, Error};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 const MIGRATIONS: [&str; 6] = [
     include_str!("../sql/1.sql"),
@@ -69,12 +69,23 @@ pub fn install(config: &Config) -> Result<(), String> {
     }
 }
 
-/// Whether a lock was not to be had, or another transaction was in the way.
+/// Whether a lock was not to be had, or another transaction was in the way, such as one that
+/// has made the schema or the role at the same time.
 fn is_contention(error: &Error) -> bool {
+    if let Error::Postgres(e) = error {
+        let is_made = |db: &DbError| {
+            db.code() == &SqlState::UNIQUE_VIOLATION && db.schema() == Some("pg_catalog")
+                || db.message().ends_with("concurrently updated")
+        };
+        if e.as_db_error().is_some_and(is_made) {
+            return true;
+        }
+    }
     matches!(
         error.code(),
         Some(
             &SqlState::LOCK_NOT_AVAILABLE
+                | &SqlState::DUPLICATE_SCHEMA
                 | &SqlState::T_R_DEADLOCK_DETECTED
                 | &SqlState::T_R_SERIALIZATION_FAILURE
         )
@@ -91,17 +102,17 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
         "BEGIN;
         SET LOCAL {};
         SET LOCAL lock_timeout = '500 ms';
-        SET LOCAL client_min_messages = warning;
-        SELECT pg_advisory_xact_lock(hashtext('hwheel-jobs install'))",
+        SET LOCAL client_min_messages = warning",
         db::PATH
     ))?;
+    client.batch_execute(OWNER)?;
+    client.batch_execute(LOCK)?;
     let version = version(&mut client)?;
     if version > SCHEMA {
         return Ok(Some(format!(
             "the schema has version {version}, newer than {SCHEMA}, which this program installs"
         )));
     }
-    client.batch_execute(OWNER)?;
     if any_bytes(&mut client)? {
         return Ok(Some(ANY_BYTES.to_owned()));
     }
@@ -160,6 +171,17 @@ BEGIN
     END IF;
     SET LOCAL ROLE hwheel_owner;
 END $do$";
+
+/// Lets one installation at a time go on: a comment locks the schema until the transaction ends. Only
+/// the owner of the schema may write one, and anybody may take an advisory lock.
+const LOCK: &str = "
+DO $do$
+BEGIN
+    IF to_regnamespace('hwheel') IS NULL THEN
+        CREATE SCHEMA hwheel;
+    END IF;
+END $do$;
+COMMENT ON SCHEMA hwheel IS 'hwheel-jobs: durable timers'";
 
 /// Takes the right to create schemas back.
 const DISOWN: &str = "

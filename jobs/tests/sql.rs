@@ -635,6 +635,10 @@ fn three_roles_can_do_their_work_and_no_more() {
         ("reader", "SELECT headers FROM hwheel.job"),
         ("app", "UPDATE hwheel.settings SET payload_limit = 7"),
         ("app", "SELECT hwheel._enter('x', 2)"),
+        // What an installation locks.
+        ("app", "COMMENT ON SCHEMA hwheel IS 'mine'"),
+        ("node", "COMMENT ON SCHEMA hwheel IS 'mine'"),
+        ("stranger", "COMMENT ON SCHEMA hwheel IS 'mine'"),
         ("node", "UPDATE hwheel.settings SET payload_limit = 7"),
     ] {
         let error = client(role).batch_execute(sql).unwrap_err();
