@@ -1,4 +1,4 @@
--- The tables of version 6: runs that are asked to end.
+-- The tables of version 6: runs that are asked to end, and limits for each tenant of a queue.
 
 -- The jobs whose run somebody has asked to end, by hwheel.cancel(). The job is deleted when the
 -- run has ended. A row stays until then, and a little longer. A job may have several, so that
@@ -11,18 +11,29 @@ CREATE INDEX stop_id ON hwheel.stop (id);
 -- A publication of all tables needs a way to name a row that is deleted.
 ALTER TABLE hwheel.stop REPLICA IDENTITY FULL;
 
--- The view of all jobs says since when a run is asked to end.
+-- Jobs that applications take may name a tenant, and a queue may limit the runs of each of its
+-- tenants. Such a queue remembers which tenant had the last turn.
+ALTER TABLE hwheel.job ADD COLUMN tenant text COLLATE "C",
+	ADD CONSTRAINT job_tenant_fits CHECK (octet_length(tenant) BETWEEN 1 AND 255);
+ALTER TABLE hwheel.history ADD COLUMN tenant text COLLATE "C";
+ALTER TABLE hwheel.queue ADD COLUMN max_running_per int, ADD COLUMN last_tenant text COLLATE "C";
+CREATE INDEX job_tenant_due ON hwheel.job (queue, tenant, priority DESC, due)
+	WHERE state = 'waiting' AND kind = 'app' AND tenant IS NOT NULL;
+CREATE INDEX job_tenant_run ON hwheel.job (queue, tenant)
+	WHERE lease_until IS NOT NULL AND tenant IS NOT NULL;
+
+-- The view of all jobs says since when a run is asked to end, and the tenant.
 CREATE OR REPLACE VIEW hwheel.all_jobs AS
 	SELECT id, key, queue, priority, state, due, occurrence, every, cron, zone, missed, grace,
 		kind, target, payload, max_attempts, backoff, timeout, alone, run_as, owner, attempts,
 		runs, skipped, created_at, fired_at, finished_at, last_error, traceparent, paused_due,
 		lease_until, (SELECT min(s.asked_at) FROM hwheel.stop s WHERE s.id = j.id
-			AND j.state IN ('waiting', 'claimed', 'running')) AS stopping_since
+			AND j.state IN ('waiting', 'claimed', 'running')) AS stopping_since, tenant
 	FROM hwheel.job j
 	UNION ALL
 	SELECT id, key, queue, priority, 'done', due, occurrence, NULL, NULL, NULL, NULL, NULL,
 		kind, target, payload, max_attempts, NULL, NULL, NULL, run_as, NULL, attempts,
-		runs, skipped, created_at, fired_at, finished_at, NULL, traceparent, NULL, NULL, NULL
+		runs, skipped, created_at, fired_at, finished_at, NULL, traceparent, NULL, NULL, NULL, tenant
 	FROM hwheel.history;
 
 -- A grant on the table of jobs becomes a grant on this one.

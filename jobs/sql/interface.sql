@@ -236,6 +236,7 @@ BEGIN
 			payload = plan.payload, max_attempts = plan.max_attempts, backoff = plan.backoff,
 			timeout = plan.timeout, alone = plan.alone, run_as = plan.run_as, headers = plan.headers,
 			traceparent = plan.traceparent, queue = plan.queue, priority = plan.priority,
+			tenant = plan.tenant,
 			state = 'waiting', owner = NULL, fence = fence + 1, attempts = 0, losses = 0,
 			fired_at = NULL, lease_until = NULL, last_error = NULL, next = NULL
 		WHERE id = OLD.id;
@@ -246,10 +247,11 @@ BEGIN
 	END IF;
 	INSERT INTO hwheel.job (key, due, paused_due, occurrence, every, cron, zone, missed, grace,
 		kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
-		traceparent, queue, priority)
+		traceparent, queue, priority, tenant)
 	VALUES (OLD.key, plan.due, plan.paused_due, plan.occurrence, plan.every, plan.cron, plan.zone,
 		plan.missed, plan.grace, plan.kind, plan.target, plan.payload, plan.max_attempts, plan.backoff,
-		plan.timeout, plan.alone, plan.run_as, plan.headers, plan.traceparent, plan.queue, plan.priority);
+		plan.timeout, plan.alone, plan.run_as, plan.headers, plan.traceparent, plan.queue, plan.priority,
+		plan.tenant);
 	RETURN NULL;
 END $$;
 
@@ -280,7 +282,8 @@ CREATE OR REPLACE FUNCTION hwheel._schedule(
 	headers      jsonb,
 	traceparent  text,
 	queue        text,
-	priority     int
+	priority     int,
+	tenant       text
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -340,6 +343,10 @@ BEGIN
 		PERFORM hwheel._refuse('alone and run_as need sql');
 	ELSIF _schedule.headers IS NOT NULL AND _schedule.http IS NULL THEN
 		PERFORM hwheel._refuse('headers need http');
+	ELSIF _schedule.tenant IS NOT NULL AND NOT is_app THEN
+		PERFORM hwheel._refuse('a tenant needs a queue, and no sql, command or http');
+	ELSIF octet_length(_schedule.tenant) NOT BETWEEN 1 AND 255 THEN
+		PERFORM hwheel._refuse('a tenant has 1 to 255 bytes');
 	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
 		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
 	END IF;
@@ -422,13 +429,14 @@ BEGIN
 				'max_attempts', _schedule.max_attempts, 'backoff', _schedule.backoff,
 				'timeout', _schedule.timeout, 'alone', _schedule.alone, 'run_as', _schedule.run_as,
 				'headers', _schedule.headers, 'traceparent', trace,
-				'queue', coalesce(_schedule.queue, 'default'), 'priority', _schedule.priority);
+				'queue', coalesce(_schedule.queue, 'default'), 'priority', _schedule.priority,
+				'tenant', _schedule.tenant);
 			UPDATE hwheel.job SET next = becomes WHERE id = old.id;
 			RETURN old.id;
 		END IF;
 		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
 			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
-			traceparent, queue, priority)
+			traceparent, queue, priority, tenant)
 		VALUES (_schedule.key, new_due, first, _schedule.every, _schedule.cron,
 			CASE WHEN _schedule.cron IS NOT NULL THEN coalesce(_schedule.zone, 'UTC') END,
 			_schedule.missed, _schedule.grace,
@@ -437,7 +445,7 @@ BEGIN
 				WHEN _schedule.http IS NOT NULL THEN 'http' ELSE 'app' END,
 			target, _schedule.payload, _schedule.max_attempts, _schedule.backoff, _schedule.timeout,
 			_schedule.alone, _schedule.run_as, _schedule.headers, trace,
-			coalesce(_schedule.queue, 'default'), _schedule.priority)
+			coalesce(_schedule.queue, 'default'), _schedule.priority, _schedule.tenant)
 		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
 			-- A job that is paused stays so: an application may register it at each start.
 			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
@@ -449,7 +457,7 @@ BEGIN
 			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
 			run_as = excluded.run_as, headers = excluded.headers,
 			traceparent = excluded.traceparent, queue = excluded.queue,
-			priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			priority = excluded.priority, tenant = excluded.tenant, state = 'waiting', owner = NULL, fence = j.fence + 1,
 			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 		-- Otherwise somebody else has just scheduled it: look again.
 		WHERE (_schedule.if_exists = 'replace' OR _schedule.if_exists = 'keep_time' AND old.id = j.id)
@@ -488,6 +496,7 @@ END $$;
 --        queue     whose limits the job keeps: see set_queue(). With a queue and without
 --                  sql, command and http, an application takes the job: see take().
 --        priority  from 0 to 9; of the jobs of a queue that are due, the highest runs first
+--        tenant    of a job that an application takes: see max_running_per of set_queue()
 CREATE OR REPLACE FUNCTION hwheel.schedule(
 	key          text,
 	due          timestamptz DEFAULT NULL,
@@ -509,12 +518,13 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 	headers      jsonb       DEFAULT NULL,
 	traceparent  text        DEFAULT NULL,
 	queue        text        DEFAULT NULL,
-	priority     int         DEFAULT 0
+	priority     int         DEFAULT 0,
+	tenant       text        DEFAULT NULL
 ) RETURNS bigint LANGUAGE sql
 	-- The collation is that of the index. A name, as of run_as, would bring that of names.
 	RETURN hwheel._schedule(key COLLATE "default", due, hwheel._full_name(sql), command, http,
 		payload, every, cron, zone, missed, grace, max_attempts, backoff, timeout, if_exists, alone,
-		run_as, headers, traceparent, queue, priority);
+		run_as, headers, traceparent, queue, priority, tenant);
 
 -- Moves a job. Returns false if no job that is still to run has the key. A
 -- recurrence goes on from the new time: an interval from there, cron after it.
@@ -713,8 +723,11 @@ END $$;
 -- second, each over all nodes; NULL is no limit. Runs that have started go on. One node at
 -- a time runs the jobs of a queue with a limit. Jobs that applications take and jobs that
 -- nodes run count separately.
+--
+-- max_running_per limits the runs at once of each tenant, of the jobs that applications take.
+-- Jobs without a tenant do not count.
 CREATE OR REPLACE FUNCTION hwheel.set_queue(name text, max_running int DEFAULT NULL,
-	rate float8 DEFAULT NULL) RETURNS void
+	rate float8 DEFAULT NULL, max_running_per int DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
@@ -722,14 +735,17 @@ BEGIN
 		PERFORM hwheel._refuse('a queue has a name');
 	ELSIF set_queue.max_running NOT BETWEEN 1 AND 100000 THEN
 		PERFORM hwheel._refuse('max_running is from 1 to 100000');
+	ELSIF set_queue.max_running_per NOT BETWEEN 1 AND 100000 THEN
+		PERFORM hwheel._refuse('max_running_per is from 1 to 100000');
 	ELSIF NOT set_queue.rate BETWEEN 0.001 AND 100000 THEN
 		PERFORM hwheel._refuse('rate is from 0.001 to 100000 per second');
 	END IF;
 	PERFORM hwheel._check_queue(set_queue.name);
 	PERFORM hwheel._hold_gate(set_queue.name);
-	INSERT INTO hwheel.queue (name, max_running, rate)
-		VALUES (set_queue.name, set_queue.max_running, set_queue.rate)
-	ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running, rate = excluded.rate;
+	INSERT INTO hwheel.queue (name, max_running, rate, max_running_per)
+		VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.max_running_per)
+	ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running, rate = excluded.rate,
+		max_running_per = excluded.max_running_per;
 	PERFORM hwheel._requeue(set_queue.name);
 END $$;
 
@@ -805,8 +821,97 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN NULL;
 END $$;
 
+-- Locks the jobs of a queue with a limit for each tenant that an application takes next, up to a
+-- number, and returns their numbers. The transaction has locked the queue, so that nobody else
+-- begins a run of it.
+--
+-- It looks at the jobs that were due first. If these are of tenants that may begin no run, they may
+-- hide any number of others. Then the tenants take turns, from the one after the last on.
+CREATE OR REPLACE FUNCTION hwheel._fair(name text, per int, last_tenant text, room bigint,
+	at timestamptz) RETURNS bigint[]
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	-- So many jobs, and so many tenants, are looked at.
+	jobs    constant bigint := 100 + 2 * _fair.room;
+	tenants bigint := 1000;
+	ids     bigint[] := '{}';
+	passed  bigint[] := '{}';
+	chosen  bigint[];
+	theirs  text[];
+	locked  bigint[];
+	seen    bigint;
+	who     text COLLATE "C" := coalesce(_fair.last_tenant, '');
+	free    bigint;
+BEGIN
+	-- Again if somebody has locked some of them.
+	FOR try IN 1..3 LOOP
+		WITH near AS MATERIALIZED (
+			SELECT n.id, n.tenant, row_number() OVER () AS place
+			FROM generate_series(9, 0, -1) p, LATERAL (
+				SELECT j.id, j.tenant FROM hwheel.job j
+				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
+					AND j.priority = p AND j.due <= at AND j.due > '-infinity'
+					AND j.id <> ALL (passed)
+				ORDER BY j.due LIMIT jobs) n
+			LIMIT jobs
+		), free AS MATERIALIZED (
+			SELECT t.tenant, hwheel._free(_fair.name, t.tenant, per, ids) AS free
+			FROM (SELECT DISTINCT n.tenant FROM near n WHERE n.tenant IS NOT NULL) t
+		), ranked AS (
+			SELECT n.*, row_number() OVER (PARTITION BY n.tenant ORDER BY n.place) AS nth FROM near n
+		), first AS (
+			SELECT r.id, r.tenant FROM ranked r LEFT JOIN free f ON f.tenant = r.tenant
+			WHERE r.tenant IS NULL OR r.nth <= f.free
+			ORDER BY r.place LIMIT _fair.room - cardinality(ids)
+		)
+		SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.tenant), '{}'),
+			(SELECT count(*) FROM near) INTO chosen, theirs, seen FROM first f;
+		locked := ARRAY(SELECT j.id FROM unnest(chosen, theirs) AS c (id, tenant)
+			JOIN hwheel.job j ON j.id = c.id AND j.tenant IS NOT DISTINCT FROM c.tenant
+			WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name AND j.due <= at
+			FOR UPDATE OF j SKIP LOCKED);
+		ids := ids || locked;
+		passed := passed || chosen;
+		EXIT WHEN cardinality(locked) = cardinality(chosen);
+	END LOOP;
+	IF seen < jobs OR cardinality(ids) >= _fair.room THEN
+		RETURN ids;
+	END IF;
+	WHILE tenants > 0 AND cardinality(ids) < _fair.room LOOP
+		tenants := tenants - 1;
+		SELECT j.tenant INTO who FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app'
+			AND j.tenant IS NOT NULL AND j.queue = _fair.name AND j.tenant > who
+			ORDER BY j.queue, j.tenant LIMIT 1;
+		IF who IS NULL THEN
+			EXIT WHEN last_tenant IS NULL;
+			last_tenant := NULL; -- From the first one on, once.
+			who := '';
+			CONTINUE;
+		END IF;
+		free := hwheel._free(_fair.name, who, per, ids);
+		IF free > 0 THEN
+			ids := ids || ARRAY(SELECT j.id FROM hwheel.job j
+				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
+					AND j.tenant = who AND j.due <= at AND j.due > '-infinity'
+					AND j.id <> ALL (passed) AND j.id <> ALL (ids)
+				ORDER BY j.priority DESC, j.due LIMIT least(free, _fair.room - cardinality(ids))
+				FOR UPDATE SKIP LOCKED);
+		END IF;
+	END LOOP;
+	UPDATE hwheel.queue q SET last_tenant = nullif(who, '') WHERE q.name = _fair.name;
+	RETURN ids;
+END $$;
+
+-- How many runs a tenant may begin, if these jobs begin as well.
+CREATE OR REPLACE FUNCTION hwheel._free(name text, tenant text, per int, ids bigint[])
+RETURNS bigint LANGUAGE sql STABLE
+	RETURN per - (SELECT count(*) FROM hwheel.job r WHERE r.queue = name COLLATE "C"
+			AND r.tenant = _free.tenant COLLATE "C" AND r.lease_until IS NOT NULL)
+		- (SELECT count(*) FROM hwheel.job a WHERE a.id = ANY (ids) AND a.tenant = _free.tenant COLLATE "C");
+
 -- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
--- each. A lease lasts for the time that is given, by default the timeout of the job. A lease
+-- each. With a limit for each tenant it leases 200 at most. A lease lasts for the time that is given, by default the timeout of the job. A lease
 -- that runs out is an attempt that failed. The call needs a transaction of its own: if it
 -- is rolled back, so are the leases and the attempts. A test that schedules, runs and rolls back
 -- in one transaction wants just that: SET LOCAL hwheel.test = on.
@@ -820,6 +925,7 @@ DECLARE
 	q     hwheel.queue;
 	time  timestamptz;
 	room  bigint := at_most;
+	fair  bigint[];
 	count bigint;
 BEGIN
 	IF take.queue IS NULL OR at_most IS NULL OR at_most NOT BETWEEN 1 AND 10000 THEN
@@ -841,7 +947,7 @@ BEGIN
 		RETURN; -- Somebody is changing the queue.
 	END IF;
 	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
-	IF num_nonnulls(q.max_running, q.rate) > 0 THEN
+	IF num_nonnulls(q.max_running, q.rate, q.max_running_per) > 0 THEN
 		q := hwheel._lock_queue(take.queue);
 		IF q.name IS NULL THEN
 			RETURN; -- Somebody has taken jobs, and has not committed that.
@@ -863,14 +969,21 @@ BEGIN
 	IF q.paused_at IS NOT NULL OR room < 1 THEN
 		RETURN;
 	END IF;
+	IF q.max_running_per IS NOT NULL THEN
+		room := least(room, 200); -- A call is short: it goes from tenant to tenant.
+		fair := hwheel._fair(take.queue, q.max_running_per, q.last_tenant, room, time);
+		time := clock_timestamp(); -- After that count, too.
+	END IF;
 	RETURN QUERY
 		WITH near AS (
-			SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
+			(SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
 				SELECT j.id FROM hwheel.job j
-				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = take.queue
+				WHERE fair IS NULL AND j.state = 'waiting' AND j.kind = 'app' AND j.queue = take.queue
 					AND j.priority = p AND j.due <= time AND j.due > '-infinity'
 				ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED) j
-			LIMIT room
+			LIMIT room)
+			UNION ALL
+			SELECT unnest(fair)
 		), taken AS (
 			UPDATE hwheel.job j SET state = 'running', owner = 0, fence = j.fence + 1,
 				attempts = j.attempts + 1, fired_at = time,
@@ -933,7 +1046,7 @@ BEGIN
 		INSERT INTO hwheel.history
 		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
 			e.max_attempts, e.attempts - 1, e.runs + 1, e.skipped, e.created_at, e.fired_at,
-			clock_timestamp(), e.run_as, e.traceparent, hwheel._today()
+			clock_timestamp(), e.run_as, e.traceparent, hwheel._today(), e.tenant
 		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
 	), again AS (
 		-- A node computes the next run.
@@ -1093,10 +1206,10 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 		DELETE FROM hwheel.job j USING verdict v WHERE j.id = v.id AND v.is_stopped
 	), dead_runs AS (
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
-			payload, max_attempts, backoff, timeout, traceparent, queue, priority,
+			payload, max_attempts, backoff, timeout, traceparent, queue, priority, tenant,
 			attempts, fired_at, finished_at, last_error)
 		SELECT key, 'dead', due, occurrence, 'once', grace, kind, target,
-			payload, max_attempts, backoff, timeout, traceparent, queue, priority,
+			payload, max_attempts, backoff, timeout, traceparent, queue, priority, tenant,
 			attempts, fired_at, clock_timestamp(), error
 		FROM verdict WHERE is_over AND recurs AND NOT is_stopped
 	)
@@ -1180,7 +1293,8 @@ CREATE OR REPLACE FUNCTION hwheel._schedule_many(
 	headers      jsonb,
 	traceparent  text,
 	queue        text,
-	priority     int
+	priority     int,
+	tenant       text
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -1217,7 +1331,7 @@ BEGIN
 		timeout => _schedule_many.timeout, alone => _schedule_many.alone,
 		run_as => _schedule_many.run_as, headers => _schedule_many.headers,
 		traceparent => _schedule_many.traceparent, queue => _schedule_many.queue,
-		priority => _schedule_many.priority);
+		priority => _schedule_many.priority, tenant => _schedule_many.tenant);
 	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
 	IF EXISTS (SELECT FROM hwheel.stop) THEN
 		DELETE FROM hwheel.job j WHERE j.key = ANY (keys) AND j.state IN ('waiting', 'claimed')
@@ -1249,10 +1363,10 @@ BEGIN
 		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
 	)
 	INSERT INTO hwheel.job AS j (key, due, occurrence, missed, grace, kind, target, payload,
-		max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority)
+		max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority, tenant)
 	SELECT w.k, w.d, w.d, t.missed, t.grace, t.kind, t.target, w.p,
 		t.max_attempts, t.backoff, t.timeout, t.alone, t.run_as, t.headers, t.traceparent,
-		t.queue, t.priority
+		t.queue, t.priority, t.tenant
 	FROM want w, revoked r WHERE r.n >= 0 ORDER BY w.k
 	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
 		due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
@@ -1263,7 +1377,7 @@ BEGIN
 		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
 		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
 		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
-		priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
+		priority = excluded.priority, tenant = excluded.tenant, state = 'waiting', owner = NULL, fence = j.fence + 1,
 		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 	WHERE _schedule_many.if_exists = 'replace' AND j.state <> 'running';
 	RETURN count;
@@ -1288,13 +1402,14 @@ CREATE OR REPLACE FUNCTION hwheel.schedule_many(
 	headers      jsonb       DEFAULT NULL,
 	traceparent  text        DEFAULT NULL,
 	queue        text        DEFAULT NULL,
-	priority     int         DEFAULT 0
+	priority     int         DEFAULT 0,
+	tenant       text        DEFAULT NULL
 ) RETURNS bigint LANGUAGE sql
 	RETURN hwheel._schedule_many(keys COLLATE "default", due, payloads, hwheel._full_name(sql),
 		command, http, max_attempts, backoff, timeout, if_exists, alone, run_as, headers,
-		traceparent, queue, priority);
+		traceparent, queue, priority, tenant);
 
--- Older versions of schedule() have fewer parameters. Their grants pass on.
+-- Older versions of these functions have fewer parameters. Their grants pass on.
 DO $$
 DECLARE
 	old pg_proc;
@@ -1305,10 +1420,16 @@ BEGIN
 		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
 			text, text, text, interval, int, interval, interval)'),
 		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
-			text, text, text, interval, int, interval, interval, text, boolean, name, jsonb, text)'))
+			text, text, text, interval, int, interval, interval, text, boolean, name, jsonb, text)'),
+		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
+			text, text, text, interval, int, interval, interval, text, boolean, name, jsonb, text,
+			text, int)'),
+		to_regprocedure('hwheel.schedule_many(text[], timestamptz[], jsonb[], text, text, text, int,
+			interval, interval, text, boolean, name, jsonb, text, text, int)'),
+		to_regprocedure('hwheel.set_queue(text, int, float8)'))
 	LOOP
 		SELECT oid INTO new FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
-			AND proname = 'schedule' AND proowner = old.proowner AND oid <> old.oid
+			AND proname = old.proname AND proowner = old.proowner AND oid <> old.oid
 			ORDER BY pronargs DESC LIMIT 1;
 		IF old.proacl IS NOT NULL THEN
 			EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', new);
@@ -1320,3 +1441,8 @@ BEGIN
 		EXECUTE format('DROP FUNCTION %s', old.oid::regprocedure);
 	END LOOP;
 END $$;
+DROP FUNCTION IF EXISTS
+	hwheel._schedule(text, timestamptz, text, text, text, jsonb, interval, text, text, text, interval,
+		int, interval, interval, text, boolean, name, jsonb, text, text, int),
+	hwheel._schedule_many(text[], timestamptz[], jsonb[], text, text, text, int, interval, interval,
+		text, boolean, name, jsonb, text, text, int);

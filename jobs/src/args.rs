@@ -74,6 +74,10 @@ pub struct Queue {
     #[arg(long)]
     pub max_running: Option<u32>,
 
+    /// Runs at once of each tenant, of the jobs that applications take.
+    #[arg(long)]
+    pub max_running_per: Option<u32>,
+
     /// Starts per second, over all nodes.
     #[arg(long)]
     pub rate: Option<f64>,

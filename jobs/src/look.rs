@@ -146,7 +146,7 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     };
     let job = format!(
         "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
-            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since
+            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant
         FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.key = $1
         ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
     );
@@ -252,7 +252,8 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
 
 /// The queues that have jobs or limits. Each job that is to run is one of waiting, late and
 /// paused.
-pub const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate,
+pub const QUEUES: &str =
+    "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate, q.max_running_per,
         q.paused_at, n.name AS holder, j.latest_s, coalesce(waiting, 0) AS waiting,
         coalesce(soon, 0) AS soon, coalesce(late, 0) AS late,
         coalesce(running, 0) AS running, coalesce(paused, 0) AS paused,
@@ -282,7 +283,7 @@ pub const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_runni
 pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
     let mut client = connect(config)?;
     let sql = format!(
-        "SELECT queue, max_running, rate, paused_at, holder, waiting + late + paused AS waiting,
+        "SELECT queue, max_running, rate, max_running_per, paused_at, holder, waiting + late + paused AS waiting,
             late, running, dead, lacks FROM ({QUEUES}) q"
     );
     if options.json {
@@ -299,11 +300,16 @@ pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
     for row in &rows {
         let count = |column: &str| row.get::<_, i64>(column).to_string();
         let max: Option<i32> = row.get("max_running");
+        let per: Option<i32> = row.get("max_running_per");
         let rate: Option<f64> = row.get("rate");
         let paused: Option<Timestamp> = row.get("paused_at");
         table.push([
             row.get("queue"),
-            max.map_or(String::new(), |max| max.to_string()),
+            match (max, per) {
+                (_, None) => max.map_or(String::new(), |max| max.to_string()),
+                (None, Some(per)) => format!("{per} each"),
+                (Some(max), Some(per)) => format!("{max}, {per} each"),
+            },
             rate.map_or(String::new(), |rate| format!("{rate}/s")),
             paused.map_or(String::new(), |at| format!("{at:.0}")),
             match row.get::<_, Option<&str>>("lacks") {
@@ -328,11 +334,13 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
     };
     let name = (&options.name as &(dyn ToSql + Sync), Type::TEXT);
     let max = options.max_running.map(i64::from);
-    if options.unlimited || max.is_some() || options.rate.is_some() {
+    let per = options.max_running_per.map(i64::from);
+    if options.unlimited || max.is_some() || per.is_some() || options.rate.is_some() {
         // A limit that is not given stays, unless there is to be none.
         let sql = "SELECT hwheel.set_queue($1,
                 coalesce($2::int8, CASE WHEN NOT $4 THEN q.max_running END)::int,
-                coalesce($3, CASE WHEN NOT $4 THEN q.rate END))
+                coalesce($3, CASE WHEN NOT $4 THEN q.rate END),
+                coalesce($5::int8, CASE WHEN NOT $4 THEN q.max_running_per END)::int)
             FROM (SELECT) one LEFT JOIN hwheel.queue q ON q.name = $1";
         call(
             sql,
@@ -341,6 +349,7 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
                 (&max, Type::INT8),
                 (&options.rate, Type::FLOAT8),
                 (&options.unlimited, Type::BOOL),
+                (&per, Type::INT8),
             ],
         )?;
     }
@@ -355,7 +364,8 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
     }
     let rows = call(
         "SELECT concat_ws(', ', CASE WHEN paused_at IS NOT NULL THEN 'paused' END,
-            max_running || ' at once', rate || ' per second') FROM hwheel.queue WHERE name = $1",
+            max_running || ' at once', rate || ' per second',
+            max_running_per || ' at once per tenant') FROM hwheel.queue WHERE name = $1",
         &[name],
     )?;
     commit(&mut client)?;

@@ -848,3 +848,178 @@ fn each_client_to_copy_runs_each_job_once_and_may_be_killed() {
         );
     }
 }
+
+/// The largest number of runs of a tenant at the same time, of those that are done.
+fn most_of_a_tenant(db: &Database, queue: &str) -> i64 {
+    db.number(&format!(
+        "SELECT max(n) FROM (SELECT sum(step) OVER (PARTITION BY tenant ORDER BY at, step) AS n FROM (
+            SELECT tenant, fired_at AS at, 1 AS step FROM hwheel.history WHERE queue = '{queue}'
+            UNION ALL SELECT tenant, finished_at, -1 FROM hwheel.history WHERE queue = '{queue}') e) s"
+    ))
+}
+
+#[test]
+fn the_limit_of_each_tenant_is_exact_over_all_applications() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.set_queue('q', max_running_per => 2);
+        SELECT hwheel.schedule_many(array_agg('big' || i), ARRAY[now()], queue => 'q', tenant => 'big')
+            FROM generate_series(1, 120) i;
+        SELECT hwheel.schedule_many(array_agg('s' || t || '-' || i), ARRAY[now()], queue => 'q', tenant => 's' || t)
+            FROM generate_series(1, 12) t, generate_series(1, 10) i GROUP BY t",
+    );
+    std::thread::scope(|scope| {
+        for n in 0..4u64 {
+            let mut client = db.client();
+            scope.spawn(move || {
+                let end = Instant::now() + Duration::from_secs(60);
+                while Instant::now() < end {
+                    let some = take(&mut client, "q", 7);
+                    if some.is_empty()
+                        && client
+                            .query_one("SELECT count(*) FROM hwheel.job", &[])
+                            .unwrap()
+                            .get::<_, i64>(0)
+                            == 0
+                    {
+                        return;
+                    }
+                    for (id, lease, ..) in some {
+                        sleep(Duration::from_millis(2 + n));
+                        done(&mut client, id, lease).unwrap();
+                    }
+                }
+                panic!("the jobs are not done");
+            });
+        }
+    });
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.history"), 240);
+    assert_eq!(most_of_a_tenant(&db, "q"), 2);
+}
+
+#[test]
+fn a_tenant_with_a_backlog_hides_no_other_tenant() {
+    let db = database();
+    // More jobs of tenants that may begin nothing than one call looks at.
+    db.execute(
+        "SELECT hwheel.set_queue('q', max_running_per => 1);
+        SELECT hwheel.schedule_many(array_agg('big' || i), ARRAY[now()], queue => 'q', tenant => 'big', priority => 9)
+            FROM generate_series(1, 2000) i;
+        SELECT hwheel.schedule_many(array_agg('more' || i), ARRAY[now()], queue => 'q', tenant => 'more', priority => 9)
+            FROM generate_series(1, 2000) i;
+        SELECT hwheel.schedule(t, now(), queue => 'q', tenant => t) FROM unnest('{a,b,m,z}'::text[]) t;
+        SELECT hwheel.schedule('late', now() + interval '1 h', queue => 'q', tenant => 'c')",
+    );
+    let mut client = db.client();
+    let mut keys: Vec<String> = Vec::new();
+    for _ in 0..6 {
+        let some = take(&mut client, "q", 1);
+        assert_eq!(some.len(), 1, "{keys:?}");
+        keys.push(some[0].2.clone());
+    }
+    assert!(take(&mut client, "q", 10).is_empty());
+    keys.sort();
+    let tenants: Vec<&str> = keys
+        .iter()
+        .map(|key| key.trim_end_matches(char::is_numeric))
+        .collect();
+    assert_eq!(tenants, ["a", "b", "big", "m", "more", "z"]);
+    // Whose run ends may begin the next one.
+    db.execute(
+        "SELECT hwheel.done(id, fence) FROM hwheel.job WHERE state = 'running' AND tenant = 'more'",
+    );
+    assert!(take(&mut client, "q", 10)[0].2.starts_with("more"));
+    assert!(take(&mut client, "q", 10).is_empty());
+    // With several runs of a tenant at once, a call takes them together, its highest priority first.
+    db.execute(
+        "SELECT hwheel.set_queue('q', max_running_per => 3);
+        SELECT hwheel.schedule('a-low', now(), queue => 'q', tenant => 'a');
+        SELECT hwheel.schedule('a-high', now(), queue => 'q', tenant => 'a', priority => 3);
+        SELECT hwheel.schedule('a-late', now() + interval '1 h', queue => 'q', tenant => 'a', priority => 3);
+        SELECT hwheel.schedule('none-' || i, now(), queue => 'q') FROM generate_series(1, 5) i",
+    );
+    let some = take(&mut client, "q", 50);
+    let count = |begin: &str| some.iter().filter(|job| job.2.starts_with(begin)).count();
+    assert_eq!((count("big"), count("more"), count("a-")), (2, 2, 2));
+    assert!(
+        some.iter().position(|job| job.2 == "a-high")
+            < some.iter().position(|job| job.2 == "a-low")
+    );
+}
+
+/// Somebody holds a transaction open that has changed the first job of a tenant.
+#[test]
+fn a_locked_job_costs_its_tenant_no_run() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.set_queue('q', max_running_per => 1);
+        SELECT hwheel.schedule(k, now(), queue => 'q', tenant => 't') FROM unnest('{a,b,c}'::text[]) k",
+    );
+    let mut other = db.client();
+    let mut held = other.transaction().unwrap();
+    held.batch_execute("SELECT hwheel.move('a', now() + interval '1 h')")
+        .unwrap();
+    let mut client = db.client();
+    assert_eq!(take(&mut client, "q", 5)[0].2, "b");
+    assert!(take(&mut client, "q", 5).is_empty());
+    held.rollback().unwrap();
+    db.execute("SELECT hwheel.done(id, fence) FROM hwheel.job WHERE state = 'running'");
+    assert_eq!(take(&mut client, "q", 5)[0].2, "a");
+}
+
+#[test]
+fn a_tenant_is_a_text_of_a_job_that_an_application_takes() {
+    let db = database();
+    for (call, why) in [
+        ("now(), sql => 'note', tenant => 't'", "needs a queue"),
+        (
+            "now(), queue => 'q', sql => 'note', tenant => 't'",
+            "needs a queue",
+        ),
+        ("now(), tenant => 't'", "a job is one of"),
+        ("now(), queue => 'q', tenant => ''", "1 to 255 bytes"),
+        (
+            "now(), queue => 'q', tenant => repeat('ä', 128)",
+            "1 to 255 bytes",
+        ),
+    ] {
+        let refused = db.refusal(&format!("SELECT hwheel.schedule('x', {call})"));
+        assert!(refused.contains(why), "{call}: {refused}");
+    }
+    for wrong in ["0", "100001"] {
+        db.refusal(&format!(
+            "SELECT hwheel.set_queue('q', max_running_per => {wrong})"
+        ));
+    }
+    db.execute("SELECT hwheel.set_queue('q', max_running_per => 1)");
+    let mut client = db.client();
+    for tenant in [
+        "repeat('ä', 127)",
+        "E'\\n\\t''\"\\\\'",
+        "'T' COLLATE \"C\"",
+        "'t' COLLATE \"POSIX\"",
+        "NULL",
+    ] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('1', now(), queue => 'q', tenant => {tenant}), hwheel.schedule('2', now(), queue => 'q', tenant => {tenant})"
+        ));
+        let some = take(&mut client, "q", 5);
+        assert_eq!(some.len(), if tenant == "NULL" { 2 } else { 1 }, "{tenant}");
+        // The job that replaces a run has its own tenant.
+        db.execute("SELECT hwheel.schedule(key, now(), queue => 'q', tenant => 'next') FROM hwheel.job WHERE state = 'running'");
+        for (id, lease, ..) in some {
+            done(&mut client, id, lease).unwrap();
+        }
+        assert!(db.is("SELECT bool_or(tenant = 'next') FROM hwheel.job"));
+        assert!(db.is(&format!(
+            "SELECT bool_and(tenant IS NOT DISTINCT FROM ({tenant})::text COLLATE \"C\") FROM hwheel.history"
+        )));
+        db.execute("TRUNCATE hwheel.job, hwheel.history");
+    }
+    let said = db.program(&["queue", "q", "--max-running-per", "4"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("4 at once per tenant"));
+    let said = db.program(&["queues"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("4 each"));
+    let said = db.program(&["queue", "q", "--max-running", "9"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("9 at once, 4 at once per tenant"));
+}
