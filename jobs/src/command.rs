@@ -203,7 +203,7 @@ mod tests {
             traceparent: Some("00-trace".to_owned()),
             time_limit: Duration::from_millis(limit_ms),
         };
-        super::run(&run, &Stop::new().unwrap())
+        super::run(&run, &Stop::of_command().unwrap())
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! closed. A function of the database is cancelled by the thread that claims, on its own
 //! connection: the server must not cancel what that session does next.
 
-use crate::job::Job;
+use crate::job::{Job, Kind};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,22 +16,31 @@ use ureq::Agent;
 pub struct Stop {
     /// No other memory depends on it.
     is_asked: AtomicBool,
-    event: OwnedFd,
+    /// Of a command.
+    event: Option<OwnedFd>,
     request: Mutex<Option<Agent>>,
 }
 
 impl Stop {
-    pub fn new() -> io::Result<Stop> {
+    pub fn of_request() -> Stop {
+        Stop {
+            is_asked: AtomicBool::new(false),
+            event: None,
+            request: Mutex::new(None),
+        }
+    }
+
+    pub fn of_command() -> io::Result<Stop> {
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
+        // SAFETY: the call has just made it.
+        let event = Some(unsafe { OwnedFd::from_raw_fd(fd) });
         Ok(Stop {
-            is_asked: AtomicBool::new(false),
-            // SAFETY: the call has just made it.
-            event: unsafe { OwnedFd::from_raw_fd(fd) },
-            request: Mutex::new(None),
+            event,
+            ..Stop::of_request()
         })
     }
 
@@ -39,9 +48,11 @@ impl Stop {
     fn ask(&self) -> bool {
         let mut request = self.request.lock().expect("no code panics with the lock");
         let is_first = !self.is_asked.swap(true, Relaxed);
-        let one = 1u64;
-        // SAFETY: eight bytes, which live as long as the call.
-        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        if self.event.is_some() {
+            let one = 1u64;
+            // SAFETY: eight bytes, which live as long as the call.
+            unsafe { libc::write(self.event(), (&raw const one).cast(), 8) };
+        }
         if let Some(agent) = request.take() {
             agent.shutdown();
         }
@@ -52,9 +63,9 @@ impl Stop {
         self.is_asked.load(Relaxed)
     }
 
-    /// Readable when the run is asked to end.
+    /// Readable when a command is asked to end. Below 0: there is none.
     pub fn event(&self) -> i32 {
-        self.event.as_raw_fd()
+        self.event.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
     /// The run is a request of this agent, which makes no other.
@@ -96,7 +107,11 @@ fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Stops {
     /// A command or request is about to begin.
     pub fn begins(&self, job: &Job) -> io::Result<Arc<Stop>> {
-        let stop = Arc::new(Stop::new()?);
+        let stop = match job.kind {
+            Kind::Command => Stop::of_command()?,
+            _ => Stop::of_request(),
+        };
+        let stop = Arc::new(stop);
         lock(&self.outside).insert((job.id, job.fence), stop.clone());
         Ok(stop)
     }
