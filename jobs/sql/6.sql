@@ -1,4 +1,5 @@
--- The tables of version 6: runs that are asked to end, and limits for each tenant of a queue.
+-- The tables of version 6: runs that are asked to end, limits for each tenant of a
+-- queue, and the attempts that have failed.
 
 -- The jobs whose run somebody has asked to end, by hwheel.cancel(). The job is deleted when the
 -- run has ended. A row stays until then, and a little longer. A job may have several, so that
@@ -22,18 +23,35 @@ CREATE INDEX job_tenant_due ON hwheel.job (queue, tenant, priority DESC, due)
 CREATE INDEX job_tenant_run ON hwheel.job (queue, tenant)
 	WHERE lease_until IS NOT NULL AND tenant IS NOT NULL;
 
+-- The last ten attempts that failed: when each began and ended, and what it said.
+ALTER TABLE hwheel.job ADD COLUMN tried jsonb,
+	ADD CONSTRAINT job_tried_fits CHECK (jsonb_typeof(tried) = 'array');
+ALTER TABLE hwheel.history ADD COLUMN tried jsonb;
+DO $$
+DECLARE
+	grantee oid;
+BEGIN
+	FOR grantee IN SELECT DISTINCT a.grantee FROM pg_attribute t, aclexplode(t.attacl) a
+		WHERE t.attrelid = 'hwheel.job'::regclass AND t.attname = 'last_error'
+			AND a.privilege_type = 'SELECT'
+	LOOP
+		EXECUTE format('GRANT SELECT (tenant, tried) ON hwheel.job TO %s',
+			CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+	END LOOP;
+END $$;
+
 -- The view of all jobs says since when a run is asked to end, and the tenant.
 CREATE OR REPLACE VIEW hwheel.all_jobs AS
 	SELECT id, key, queue, priority, state, due, occurrence, every, cron, zone, missed, grace,
 		kind, target, payload, max_attempts, backoff, timeout, alone, run_as, owner, attempts,
 		runs, skipped, created_at, fired_at, finished_at, last_error, traceparent, paused_due,
 		lease_until, (SELECT min(s.asked_at) FROM hwheel.stop s WHERE s.id = j.id
-			AND j.state IN ('waiting', 'claimed', 'running')) AS stopping_since, tenant
+			AND j.state IN ('waiting', 'claimed', 'running')) AS stopping_since, tenant, tried
 	FROM hwheel.job j
 	UNION ALL
 	SELECT id, key, queue, priority, 'done', due, occurrence, NULL, NULL, NULL, NULL, NULL,
 		kind, target, payload, max_attempts, NULL, NULL, NULL, run_as, NULL, attempts,
-		runs, skipped, created_at, fired_at, finished_at, NULL, traceparent, NULL, NULL, NULL, tenant
+		runs, skipped, created_at, fired_at, finished_at, NULL, traceparent, NULL, NULL, NULL, tenant, tried
 	FROM hwheel.history;
 
 -- A grant on the table of jobs becomes a grant on this one.

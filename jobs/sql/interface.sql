@@ -236,7 +236,7 @@ BEGIN
 			payload = plan.payload, max_attempts = plan.max_attempts, backoff = plan.backoff,
 			timeout = plan.timeout, alone = plan.alone, run_as = plan.run_as, headers = plan.headers,
 			traceparent = plan.traceparent, queue = plan.queue, priority = plan.priority,
-			tenant = plan.tenant,
+			tenant = plan.tenant, tried = NULL,
 			state = 'waiting', owner = NULL, fence = fence + 1, attempts = 0, losses = 0,
 			fired_at = NULL, lease_until = NULL, last_error = NULL, next = NULL
 		WHERE id = OLD.id;
@@ -254,6 +254,13 @@ BEGIN
 		plan.tenant);
 	RETURN NULL;
 END $$;
+
+-- The last ten attempts that failed, with one more.
+CREATE OR REPLACE FUNCTION hwheel._tried(tried jsonb, began timestamptz, said text) RETURNS jsonb
+LANGUAGE sql STABLE
+	RETURN CASE WHEN jsonb_array_length(tried) >= 10 THEN tried - 0 ELSE coalesce(tried, '[]') END
+		|| jsonb_build_array(jsonb_build_object('began', began, 'ended', clock_timestamp(),
+			'said', left(said, 1000)));
 
 -- Whether a job ends with its run, because somebody has cancelled it, and nobody has scheduled it
 -- again since. A job that does not run is deleted soon.
@@ -457,7 +464,7 @@ BEGIN
 			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
 			run_as = excluded.run_as, headers = excluded.headers,
 			traceparent = excluded.traceparent, queue = excluded.queue,
-			priority = excluded.priority, tenant = excluded.tenant, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			priority = excluded.priority, tenant = excluded.tenant, tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
 			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 		-- Otherwise somebody else has just scheduled it: look again.
 		WHERE (_schedule.if_exists = 'replace' OR _schedule.if_exists = 'keep_time' AND old.id = j.id)
@@ -680,9 +687,41 @@ BEGIN
 		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END, finished_at = NULL,
 		key = CASE WHEN EXISTS (SELECT FROM hwheel.job j WHERE j.key = d.key
 				AND state IN ('waiting', 'claimed', 'running'))
-			THEN format('%s (%s)', left(d.key, 200), d.id) ELSE d.key END
+			THEN hwheel._other_key(d.key, d.id) ELSE d.key END
 	WHERE id = (SELECT max(id) FROM hwheel.job WHERE key = wanted AND state = 'dead');
 	RETURN FOUND;
+END $$;
+
+-- A key with a number. A key that is long is cut, so that it fits.
+CREATE OR REPLACE FUNCTION hwheel._other_key(key text, id bigint) RETURNS text LANGUAGE sql IMMUTABLE
+	RETURN CASE WHEN octet_length(key) > 230 THEN left(key, 50) ELSE key END || ' (' || id || ')';
+
+-- Gives dead jobs another life, from now, 10000 at most, and returns their number. It passes by what
+-- somebody has locked. queue, key and error say which: NULL means any; key and error are patterns
+-- of LIKE. If several have one key, or it is in use, they get keys with their numbers.
+CREATE OR REPLACE FUNCTION hwheel.revive_many(queue text DEFAULT NULL, key text DEFAULT NULL,
+	error text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	ids   bigint[];
+	count bigint;
+BEGIN
+	ids := ARRAY(SELECT j.id FROM hwheel.job j WHERE j.state = 'dead'
+		AND (revive_many.queue IS NULL OR j.queue = revive_many.queue COLLATE "C")
+		AND (revive_many.key IS NULL OR j.key LIKE revive_many.key COLLATE "C")
+		AND (revive_many.error IS NULL OR j.last_error LIKE revive_many.error COLLATE "C")
+		ORDER BY j.id LIMIT 10000 FOR UPDATE SKIP LOCKED);
+	UPDATE hwheel.job d SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
+		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END, finished_at = NULL,
+		key = CASE WHEN w.nth > 1 OR EXISTS (SELECT FROM hwheel.job j WHERE j.key = d.key
+				AND j.state IN ('waiting', 'claimed', 'running'))
+			THEN hwheel._other_key(d.key, d.id) ELSE d.key END
+	FROM (SELECT j.id, row_number() OVER (PARTITION BY j.key ORDER BY j.id DESC) AS nth
+		FROM hwheel.job j WHERE j.id = ANY (ids)) w
+	WHERE d.id = w.id AND d.state = 'dead';
+	GET DIAGNOSTICS count = ROW_COUNT;
+	RETURN count;
 END $$;
 
 -- Deletes the jobs that ended at least this long ago. Returns their number. Nodes do this
@@ -1046,7 +1085,7 @@ BEGIN
 		INSERT INTO hwheel.history
 		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
 			e.max_attempts, e.attempts - 1, e.runs + 1, e.skipped, e.created_at, e.fired_at,
-			clock_timestamp(), e.run_as, e.traceparent, hwheel._today(), e.tenant
+			clock_timestamp(), e.run_as, e.traceparent, hwheel._today(), e.tenant, e.tried
 		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
 	), again AS (
 		-- A node computes the next run.
@@ -1200,17 +1239,17 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN v.planned END,
 			attempts = CASE WHEN v.is_over AND v.recurs THEN 0 ELSE j.attempts END,
 			finished_at = CASE WHEN v.planned IS NULL THEN clock_timestamp() END,
-			last_error = error
+			last_error = error, tried = hwheel._tried(j.tried, j.fired_at, error)
 		FROM verdict v WHERE j.id = v.id AND NOT v.is_stopped
 	), stopped AS (
 		DELETE FROM hwheel.job j USING verdict v WHERE j.id = v.id AND v.is_stopped
 	), dead_runs AS (
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
 			payload, max_attempts, backoff, timeout, traceparent, queue, priority, tenant,
-			attempts, fired_at, finished_at, last_error)
+			attempts, fired_at, finished_at, last_error, tried)
 		SELECT key, 'dead', due, occurrence, 'once', grace, kind, target,
 			payload, max_attempts, backoff, timeout, traceparent, queue, priority, tenant,
-			attempts, fired_at, clock_timestamp(), error
+			attempts, fired_at, clock_timestamp(), error, hwheel._tried(tried, fired_at, error)
 		FROM verdict WHERE is_over AND recurs AND NOT is_stopped
 	)
 	SELECT CASE WHEN is_stopped THEN 'cancelled' WHEN is_over THEN 'dead' ELSE 'retry' END
@@ -1377,7 +1416,7 @@ BEGIN
 		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
 		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
 		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
-		priority = excluded.priority, tenant = excluded.tenant, state = 'waiting', owner = NULL, fence = j.fence + 1,
+		priority = excluded.priority, tenant = excluded.tenant, tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
 		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 	WHERE _schedule_many.if_exists = 'replace' AND j.state <> 'running';
 	RETURN count;

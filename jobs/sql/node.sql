@@ -346,12 +346,12 @@ BEGIN
 		WHERE j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running')
 		RETURNING j.id, j.key, j.queue, j.priority, j.due, j.occurrence, j.kind, j.target, j.payload,
 			j.max_attempts, j.attempts, j.runs + 1 AS runs, j.skipped + w.skip AS skipped, j.created_at,
-			coalesce(w.started, j.fired_at) AS start, j.run_as, j.traceparent
+			coalesce(w.started, j.fired_at) AS start, j.run_as, j.traceparent, j.tried
 	), history AS (
 		INSERT INTO hwheel.history
 		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
 			e.max_attempts, e.attempts, e.runs, e.skipped, e.created_at, e.start,
-			clock_timestamp(), e.run_as, e.traceparent, (SELECT hwheel._today())
+			clock_timestamp(), e.run_as, e.traceparent, (SELECT hwheel._today()), NULL, e.tried
 		FROM ended e WHERE (SELECT keep_done > '0' FROM hwheel.settings)
 	)
 	SELECT w.id, CASE WHEN e.id IS NULL THEN 'gone' ELSE 'done' END, NULL::bigint, e.due,
@@ -402,7 +402,9 @@ BEGIN
 			skipped = j.skipped + CASE WHEN v.is_over THEN v.skip ELSE 0 END,
 			fired_at = coalesce(v.started, j.fired_at),
 			finished_at = CASE WHEN v.new_due IS NULL THEN clock_timestamp() END,
-			last_error = v.error
+			last_error = v.error,
+			tried = CASE WHEN v.ok THEN j.tried
+				ELSE hwheel._tried(j.tried, coalesce(v.started, j.fired_at), v.error) END
 		FROM verdict v WHERE j.id = v.id
 		RETURNING j.*, v.ok, v.is_over, v.was_due, v.was_for
 	), dead_runs AS (
@@ -410,10 +412,10 @@ BEGIN
 		-- own. The series goes on.
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
 			payload, max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
-			queue, priority, attempts, fired_at, finished_at, last_error)
+			queue, priority, attempts, fired_at, finished_at, last_error, tried)
 		SELECT key, 'dead', was_due, was_for, 'once', grace, kind, target, payload,
 			max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
-			queue, priority, max_attempts, fired_at, clock_timestamp(), last_error
+			queue, priority, max_attempts, fired_at, clock_timestamp(), last_error, tried
 		FROM settled WHERE NOT ok AND is_over AND state <> 'dead'
 	)
 	SELECT w.id,

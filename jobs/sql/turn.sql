@@ -129,7 +129,9 @@ BEGIN
 			attempts = least(attempts + (state = 'running')::int, 100),
 			losses = losses + (kind = 'sql' AND coalesce(paused_due, due) <= clock_timestamp())::int,
 			last_error = CASE WHEN state = 'running'
-				THEN 'the node was lost while the job ran' ELSE last_error END
+				THEN 'the node was lost while the job ran' ELSE last_error END,
+			tried = CASE WHEN state = 'running'
+				THEN hwheel._tried(tried, fired_at, 'the node was lost while the job ran') ELSE tried END
 		WHERE id = ANY (ids);
 		total := total + cardinality(ids);
 	END LOOP;

@@ -45,8 +45,8 @@ pub enum Command {
     Pause(Key),
     /// Let the paused job of a key run again. What was due meanwhile was missed.
     Resume(Key),
-    /// Give the last dead job of a key another life, from now.
-    Revive(Key),
+    /// Give the last dead job of a key another life, from now, or all that the options name.
+    Revive(Revive),
     /// Delete the jobs that ended at least this long ago. Nodes do this by themselves, as
     /// hwheel.settings says.
     Prune(Prune),
@@ -99,6 +99,26 @@ pub struct Queue {
 pub struct Key {
     /// The key of the job.
     pub key: String,
+}
+
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).multiple(true)))]
+pub struct Revive {
+    /// The key of the job.
+    #[arg(group = "which", conflicts_with_all = ["queue", "like", "error"])]
+    pub key: Option<String>,
+
+    /// The dead jobs of this queue.
+    #[arg(long, group = "which")]
+    pub queue: Option<String>,
+
+    /// The dead jobs whose keys match this pattern of LIKE, such as 'mail-%'; '%' for all.
+    #[arg(long, group = "which")]
+    pub like: Option<String>,
+
+    /// The dead jobs whose errors match this pattern of LIKE.
+    #[arg(long, group = "which")]
+    pub error: Option<String>,
 }
 
 #[derive(clap::Args)]

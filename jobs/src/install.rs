@@ -234,7 +234,7 @@ GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
 GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace, kind, target,
 	payload, max_attempts, backoff, timeout, owner, fence, attempts, runs, skipped, created_at,
 	fired_at, finished_at, last_error, alone, run_as, losses, traceparent, paused_due,
-	queue, priority, lease_until, tenant)
+	queue, priority, lease_until, tenant, tried)
 	ON hwheel.job TO hwheel_reader;
 GRANT INSERT, UPDATE, DELETE ON hwheel.job, hwheel.stop, hwheel.queue, hwheel.gate, hwheel.history
 	TO hwheel_app, hwheel_node;

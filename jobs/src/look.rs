@@ -1,6 +1,6 @@
 //! The commands for people: list, show, stats, and those that change one job.
 
-use crate::args::{Key, List, Move, Prune, Queue, Queues, Show, Stats};
+use crate::args::{Key, List, Move, Prune, Queue, Queues, Revive, Show, Stats};
 use crate::connect::Config;
 use crate::db::{self, Client};
 use crate::job::word;
@@ -146,7 +146,7 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     };
     let job = format!(
         "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
-            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant
+            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant, x.tried
         FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.key = $1
         ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
     );
@@ -158,7 +158,11 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     }
     let sql = format!(
         "SELECT f.n, f.key, f.value FROM ({job}) w,
-            LATERAL json_each_text(to_json(w)) WITH ORDINALITY AS f (key, value, n)"
+            LATERAL (SELECT n, key, value FROM json_each_text(to_json(w))
+                WITH ORDINALITY AS e (key, value, n) WHERE key <> 'tried'
+                UNION ALL SELECT 1000 + n, {FAILED} FROM jsonb_array_elements(w.tried)
+                    WITH ORDINALITY AS t (a, n)
+                ORDER BY n) f"
     );
     let rows = ask(&sql, &key)?;
     let mut text = String::new();
@@ -241,6 +245,25 @@ pub fn move_to(config: &Config, options: &Move) -> Result<(), String> {
     print(&format!("{:?} is due at {due:.3}\n", options.key))
 }
 
+/// Gives the dead jobs that the options name another life.
+pub fn revive(config: &Config, options: &Revive) -> Result<(), String> {
+    if let Some(key) = &options.key {
+        let key = Key { key: key.clone() };
+        return act(config, "revive", &key, "lives again");
+    }
+    let mut client = connect(config)?;
+    let sql = "SELECT hwheel.revive_many($1, $2, $3)";
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&options.queue, Type::TEXT),
+        (&options.like, Type::TEXT),
+        (&options.error, Type::TEXT),
+    ];
+    let rows = client.query_once(sql, &parameters);
+    let count: i64 = rows.map_err(|e| explain(&e))?[0].get(0);
+    commit(&mut client)?;
+    print(&format!("{count} jobs live again\n"))
+}
+
 pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
     let mut client = connect(config)?;
     let sql = "SELECT hwheel.prune($1::interval)";
@@ -249,6 +272,10 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
     commit(&mut client)?;
     print(&format!("{count} jobs are deleted\n"))
 }
+
+/// An attempt that failed, in a line: a name and a text.
+pub const FAILED: &str = "'failed', concat(left(a ->> 'began', 23), ' to ',
+    left(a ->> 'ended', 23), ': ', a ->> 'said')";
 
 /// The queues that have jobs or limits. Each job that is to run is one of waiting, late and
 /// paused.
@@ -378,6 +405,20 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
     print(&format!("{:?}: {limits}\n", options.name))
 }
 
+/// Jobs that are not done, by queue, kind and state. Late is one of waiting.
+const EACH_QUEUE: &str = "SELECT queue, kind,
+        CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
+            WHEN state IN ('waiting', 'claimed') AND due < clock_timestamp() AND isfinite(due) THEN 'late'
+            ELSE state END, count(*)
+    FROM hwheel.job WHERE state <> 'done' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+
+/// The value of a label.
+fn plain(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
 fn as_table<const N: usize>(table: &[[String; N]]) -> String {
     let mut text = String::new();
     let width = |column: usize| {
@@ -450,6 +491,22 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
             &states,
         );
         let one = |value: f64| [(String::new(), value)];
+        let each = client
+            .query_once(EACH_QUEUE, &[])
+            .map_err(|e| explain(&e))?;
+        let each = each.iter().map(|row| {
+            let (queue, kind, state) = (row.get(0), row.get(1), row.get(2));
+            let labels = format!(
+                "{{queue=\"{queue}\",kind=\"{kind}\",state=\"{state}\"}}",
+                queue = plain(queue),
+                kind = plain(kind),
+                state = plain(state)
+            );
+            (labels, row.get::<_, i64>(3) as f64)
+        });
+        let each: Vec<_> = each.collect();
+        let help = "Jobs that are not done, of each queue and kind.";
+        family(&mut text, "hwheel_jobs_of_queue", "gauge", help, &each);
         let help = "Jobs due within the window, or late.";
         family(
             &mut text,

@@ -215,7 +215,7 @@ fn main() -> ExitCode {
         Command::Cancel(key) => look::act(&config, "cancel", &key, "is cancelled"),
         Command::Pause(key) => look::act(&config, "pause", &key, "is paused"),
         Command::Resume(key) => look::act(&config, "resume", &key, "runs again"),
-        Command::Revive(key) => look::act(&config, "revive", &key, "lives again"),
+        Command::Revive(options) => look::revive(&config, &options),
         Command::Move(options) => look::move_to(&config, &options),
         Command::Prune(options) => look::prune(&config, &options),
         Command::Queues(options) => look::queues(&config, &options),

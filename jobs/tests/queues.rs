@@ -1023,3 +1023,126 @@ fn a_tenant_is_a_text_of_a_job_that_an_application_takes() {
     let said = db.program(&["queue", "q", "--max-running", "9"]);
     assert!(String::from_utf8_lossy(&said.stdout).contains("9 at once, 4 at once per tenant"));
 }
+
+/// What a job says of its attempts that failed: the texts of the last ten, in their order.
+fn tried(db: &Database, key: &str) -> Vec<String> {
+    let rows = db.rows(&format!(
+        "SELECT a ->> 'said', (a ->> 'began')::timestamptz <= (a ->> 'ended')::timestamptz
+            AND (a ->> 'ended')::timestamptz <= now()
+        FROM hwheel.all_jobs, jsonb_array_elements(tried) WITH ORDINALITY AS t (a, n)
+        WHERE key = '{key}' ORDER BY id DESC, n"
+    ));
+    rows.iter()
+        .map(|row| {
+            assert!(row.get::<_, bool>(1));
+            row.get(0)
+        })
+        .collect()
+}
+
+#[test]
+fn a_job_keeps_its_last_ten_attempts_that_failed() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "CREATE TABLE turn (key text PRIMARY KEY, n int);
+        CREATE FUNCTION third(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            IF (SELECT count(*) FROM hwheel.job j, jsonb_array_elements(j.tried) WHERE j.key = third.key) < 2 THEN
+                RAISE 'not yet';
+            END IF;
+        END $$;
+        SELECT hwheel.schedule('third', now(), sql => 'third', backoff => '10 ms');
+        SELECT hwheel.schedule('c', now(), command => 'echo no; exit 4', max_attempts => 2, backoff => '10 ms');
+        SELECT hwheel.schedule('series', now(), every => '1 h', sql => 'fail', max_attempts => 2, backoff => '10 ms');
+        SELECT hwheel.schedule('app', now(), queue => 'q', max_attempts => 20, backoff => '1 ms')",
+    );
+    let mut client = db.client();
+    for n in 1..=12 {
+        let end = Instant::now() + Duration::from_secs(20);
+        db.execute("SELECT hwheel.move('app', now())");
+        let (id, lease) = loop {
+            if let Some((id, lease, ..)) = take(&mut client, "q", 1).first() {
+                break (*id, *lease);
+            }
+            assert!(Instant::now() < end, "not taken");
+        };
+        let sql = "SELECT hwheel.fail($1, $2, $3)";
+        let why = format!("no {n} {}", "x".repeat(2000));
+        client.query_one(sql, &[&id, &lease, &why]).unwrap();
+    }
+    let said = tried(&db, "app");
+    assert_eq!(said.len(), 10);
+    assert!(said[0].starts_with("no 3 x") && said[9].starts_with("no 12 x"));
+    assert!(said.iter().all(|text| text.len() == 1000));
+    db.wait("SELECT count(*) = 1 FROM hwheel.history WHERE key = 'third'");
+    assert_eq!(tried(&db, "third"), ["not yet (P0001)", "not yet (P0001)"]);
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead'");
+    assert_eq!(tried(&db, "c"), ["exit status 4: no", "exit status 4: no"]);
+    assert_eq!(
+        tried(&db, "series")[..2],
+        ["it does not work (P0001)", "it does not work (P0001)"]
+    );
+    let shown = db.program(&["show", "c"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert_eq!(shown.matches("\nfailed        2").count(), 2, "{shown}");
+    assert_eq!(shown.matches(": exit status 4: no").count(), 2, "{shown}");
+    // It is another job that is scheduled under the key.
+    db.execute("SELECT hwheel.schedule('app', now() + interval '1 h', queue => 'q')");
+    assert!(db.is("SELECT tried IS NULL FROM hwheel.job WHERE key = 'app'"));
+}
+
+#[test]
+fn many_dead_jobs_are_revived_by_what_they_are() {
+    let db = database();
+    let long = "ä".repeat(127);
+    db.execute(&format!(
+        "SELECT hwheel.schedule(k, now(), queue => q, max_attempts => 1) FROM (VALUES
+            ('a1', 'q'), ('a2', 'q'), ('b1', 'q'), ('a3', 'p'), ('{long}', 'q')) AS v (k, q);
+        SELECT hwheel.schedule('series', now(), every => '1 h', queue => 'r', max_attempts => 1)"
+    ));
+    let mut client = db.client();
+    let mut kill = |queue: &str| {
+        for (id, lease, key, _) in take(&mut client, queue, 10) {
+            let why = format!("no {key}");
+            let sql = "SELECT hwheel.fail($1, $2, $3)";
+            client.query_one(sql, &[&id, &lease, &why]).unwrap();
+        }
+    };
+    ["q", "p", "r"].iter().for_each(|queue| kill(queue));
+    let revive = |arguments: &[&str]| {
+        let output = db.program(&[&["revive"], arguments].concat());
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8(text).unwrap()
+    };
+    assert!(revive(&[]).contains("required"));
+    assert!(revive(&["a1", "--queue", "q"]).contains("cannot be used"));
+    assert_eq!(
+        revive(&["--queue", "q", "--like", "a%"]),
+        "2 jobs live again\n"
+    );
+    assert_eq!(revive(&["--error", "%b1"]), "1 jobs live again\n");
+    assert_eq!(revive(&["--error", "%b1"]), "0 jobs live again\n");
+    // A job that somebody has locked stays dead.
+    let mut other = db.client();
+    let mut held = other.transaction().unwrap();
+    held.batch_execute("SELECT FROM hwheel.job WHERE key = 'a3' FOR UPDATE")
+        .unwrap();
+    assert_eq!(revive(&["--like", "a%"]), "0 jobs live again\n");
+    held.rollback().unwrap();
+    // The keys of a series, and of a job that has been scheduled again, are in use.
+    db.execute(&format!(
+        "SELECT hwheel.schedule('{long}', now(), queue => 'q')"
+    ));
+    assert_eq!(revive(&["--like", "%"]), "3 jobs live again\n");
+    assert_eq!(
+        db.number("SELECT count(*) FROM hwheel.job WHERE state = 'dead'"),
+        0
+    );
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job WHERE key ~ '^series \\([0-9]+\\)$' OR key ~ '^ä{50} \\([0-9]+\\)$'"), 2);
+    let stats = db.program(&["stats", "--prometheus"]);
+    let stats = String::from_utf8(stats.stdout).unwrap();
+    assert!(
+        stats.contains("hwheel_jobs_of_queue{queue=\"p\",kind=\"app\",state=\"late\"} 1\n"),
+        "{stats}"
+    );
+}
