@@ -514,20 +514,31 @@ func TestProcessorsThatCompute(t *testing.T) {
 		}()
 	}
 	defer stop.Store(true)
-	var lateness [2][]time.Duration
-	for i := 0; i < 20; i++ {
-		for j, after := range []func(time.Duration) <-chan time.Time{timers.After, time.After} {
-			begin := time.Now()
-			<-after(5 * time.Millisecond)
-			lateness[j] = append(lateness[j], time.Since(begin)-5*time.Millisecond)
+	// The median of twenty of ours, and of package time.
+	medians := func() (time.Duration, time.Duration) {
+		var lateness [2][]time.Duration
+		for i := 0; i < 20; i++ {
+			for j, after := range []func(time.Duration) <-chan time.Time{timers.After, time.After} {
+				begin := time.Now()
+				<-after(5 * time.Millisecond)
+				lateness[j] = append(lateness[j], time.Since(begin)-5*time.Millisecond)
+			}
 		}
+		for _, late := range lateness {
+			sort.Slice(late, func(i, j int) bool { return late[i] < late[j] })
+		}
+		return lateness[0][10], lateness[1][10]
 	}
-	for _, late := range lateness {
-		sort.Slice(late, func(i, j int) bool { return late[i] < late[j] })
-	}
-	ours, packageTime := lateness[0][10], lateness[1][10]
-	if ours > 2*packageTime+5*time.Millisecond {
-		t.Errorf("late by %v, package time by %v", ours, packageTime)
+	// Other programs may take the processor at any time: from one of the two.
+	for try := 1; ; try++ {
+		ours, packageTime := medians()
+		if ours <= 2*packageTime+5*time.Millisecond {
+			return
+		}
+		t.Logf("late by %v, package time by %v", ours, packageTime)
+		if try == 3 {
+			t.Fatal("too late three times")
+		}
 	}
 }
 
