@@ -3,6 +3,7 @@
 use crate::recur::Recurrence;
 use clap::ValueEnum;
 use jiff::Timestamp;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,20 @@ pub fn read(rows: &[Row]) -> (Vec<Job>, Vec<(Job, String)>) {
         }
     }
     (jobs, unreadable)
+}
+
+/// Of the jobs that are there twice, those with the later fence. A job that is scheduled again
+/// while it waits for its run is due here as what it was and as what it is.
+pub fn latest(jobs: Vec<Job>) -> Vec<Job> {
+    let mut fences: HashMap<i64, i64> = HashMap::new();
+    for job in &jobs {
+        let fence = fences.entry(job.id).or_insert(job.fence);
+        *fence = job.fence.max(*fence);
+    }
+    let mut jobs = jobs;
+    // One of several with the same fence.
+    jobs.retain(|job| fences.get(&job.id) == Some(&job.fence) && fences.remove(&job.id).is_some());
+    jobs
 }
 
 impl Job {
@@ -159,5 +174,19 @@ impl Job {
             is_exhausted,
             ..self.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_job_that_is_there_twice_the_later_one_counts() {
+        let jobs = [(1, 4), (2, 7), (1, 5), (1, 3), (1, 5)];
+        let jobs = jobs.map(|(id, fence)| Job::named(id, fence, None));
+        let left = latest(jobs.into());
+        let left: Vec<_> = left.iter().map(|job| (job.id, job.fence)).collect();
+        assert_eq!(left, [(2, 7), (1, 5)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::db::Link;
 use crate::held::{Ended, Held};
-use crate::job::{Job, Kind};
+use crate::job::{latest, Job, Kind};
 use crate::outcome::{plan, settle, settle_after, steps, until_answered, SHORTLY};
 use crate::recur::LAST;
 use crate::stop::Stop;
@@ -93,6 +93,7 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
             .map(|job| job.queue.clone())
             .collect();
         due.retain(|job| !running.contains(&(job.id, job.fence)));
+        due = latest(due);
 
         let (due, skipping) = steps(held, due);
         plan(held, &mut link, &skipping);

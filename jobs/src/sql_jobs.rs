@@ -9,7 +9,7 @@
 
 use crate::db::{self, Error, Failure, Link, Session};
 use crate::held::{Held, Pause};
-use crate::job::Job;
+use crate::job::{latest, Job};
 use crate::outcome::{plan, settle, settle_lost, steps, take_in, until_answered, SHORTLY};
 use crate::recur::Step;
 use jiff::{SignedDuration, Timestamp};
@@ -47,7 +47,7 @@ pub fn work(held: &Held, link: Link) {
 
 /// Fires jobs together.
 fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
-    let (running, skipping) = steps(held, batch);
+    let (running, skipping) = steps(held, latest(batch));
     plan(held, link, &skipping);
     let (lost, mut running): (Vec<_>, Vec<_>) =
         running.into_iter().partition(|(job, _)| job.is_exhausted);
