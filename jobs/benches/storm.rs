@@ -6,8 +6,10 @@
 //! With HWHEEL_PEERS, a directory with the programs of peers.js and peers.go, it also runs
 //! jobs that do nothing, and graphile-worker, pg-boss and River, each with one process.
 //!
+//! Then four applications take the jobs of ten thousand tenants, one of which has a backlog.
+//!
 //! HWHEEL_JOBS, HWHEEL_DUE and HWHEEL_SECONDS set smaller numbers for a trial. HWHEEL_ONLY
-//! is million or peers.
+//! is million, peers or tenants.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -73,17 +75,117 @@ fn main() {
         ],
         &[],
     );
-    if only != "peers" {
+    if only.is_empty() || only == "million" {
         let section = million(&server, &size);
         publish(readme.as_deref(), HEADING, &section);
     }
     match std::env::var_os("HWHEEL_PEERS") {
-        Some(tools) if only != "million" => {
+        Some(tools) if only.is_empty() || only == "peers" => {
             let section = peers(&server, &size, Path::new(&tools));
             publish(readme.as_deref(), PEERS, &section);
         }
         _ => eprintln!("SKIPPED: the peers"),
     }
+    if only.is_empty() || only == "tenants" {
+        let section = tenants(&server);
+        publish(readme.as_deref(), TENANTS, &section);
+    }
+}
+
+const TENANTS: &str = "## Ten thousand tenants\n";
+
+/// How many tenants, how many jobs each of them has, and how many one of them has besides.
+const CROWD: [i64; 3] = [10_000, 6, 40_000];
+
+/// Applications, and the jobs that each takes with one call.
+const TAKERS: usize = 4;
+const TAKEN: i32 = 20;
+
+/// The section about limits of tenants.
+fn tenants(server: &Server) -> String {
+    let load = self::load();
+    let [count, each, backlog] = CROWD;
+    let mut section = format!(
+        "{TENANTS}\n\
+        `make bench-jobs` measured this, too. {count} tenants have {each} jobs each, and one more has\n\
+        {backlog}, which were due before. {TAKERS} applications take {TAKEN} jobs with each call, and end\n\
+        them with another.\n\n\
+        | | take() p50 | p99 | worst | jobs per second | runs of a tenant at once | done of the backlog | Jain's index |\n\
+        | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    );
+    for (name, limit) in [("no limit", "NULL"), ("2 runs of each at once", "2")] {
+        let db = server.database();
+        db.execute(&format!(
+            "SELECT hwheel.set_queue('q', max_running_per => {limit});
+            SELECT hwheel.schedule_many(array_agg('big' || i), ARRAY[now()], queue => 'q', tenant => 'big')
+                FROM generate_series(1, {backlog}) i;
+            SELECT hwheel.schedule(t || '-' || i, now(), queue => 'q', tenant => 't' || t)
+                FROM generate_series(1, {each}) i, generate_series(1, {count}) t"
+        ));
+        db.execute("VACUUM ANALYZE hwheel.job");
+        // Until half of the jobs of the many are done.
+        let half = count * each / 2;
+        let begin = Instant::now();
+        let ended = std::sync::atomic::AtomicI64::new(0);
+        let take = || {
+            let mut client = db.client();
+            let mut times = Vec::new();
+            while ended.load(Ordering::Relaxed) < half {
+                let start = Instant::now();
+                let sql = "SELECT id, lease, key FROM hwheel.take('q', $1)";
+                let rows = client.query(sql, &[&TAKEN]).expect("take()");
+                times.push(start.elapsed().as_secs_f64() * 1000.0);
+                let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+                let leases: Vec<i64> = rows.iter().map(|row| row.get(1)).collect();
+                let sql = "SELECT hwheel.done_many($1, $2)";
+                client.query(sql, &[&ids, &leases]).expect("done_many()");
+                let of_many = rows
+                    .iter()
+                    .filter(|row| !row.get::<_, &str>(2).starts_with("big"));
+                ended.fetch_add(of_many.count() as i64, Ordering::Relaxed);
+            }
+            times
+        };
+        let mut times: Vec<f64> = thread::scope(|scope| {
+            let takers: Vec<_> = (0..TAKERS).map(|_| scope.spawn(take)).collect();
+            takers
+                .into_iter()
+                .flat_map(|taker| taker.join().expect("a taker"))
+                .collect()
+        });
+        let took = begin.elapsed().as_secs_f64();
+        times.sort_by(f64::total_cmp);
+        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+        let row = &db.rows(&format!(
+            "WITH runs AS (SELECT tenant, count(*)::float8 AS n FROM hwheel.history GROUP BY 1),
+                steps AS (SELECT tenant, fired_at AS at, 1 AS step FROM hwheel.history
+                    UNION ALL SELECT tenant, finished_at, -1 FROM hwheel.history)
+            SELECT (SELECT sum(n) FROM runs),
+                (SELECT max(n) FROM (SELECT sum(step) OVER (PARTITION BY tenant ORDER BY at, step) AS n FROM steps) s),
+                (SELECT power(sum(n), 2) / (count(*) * sum(n * n)) FROM (
+                    SELECT coalesce(r.n, 0) AS n FROM (SELECT 't' || generate_series(1, {count})) t (tenant)
+                    LEFT JOIN runs r USING (tenant)) f),
+                coalesce((SELECT n FROM runs WHERE tenant = 'big'), 0)"
+        ))[0];
+        let (done, at_once, fairness): (f64, i64, f64) = (row.get(0), row.get(1), row.get(2));
+        let of_backlog: f64 = row.get(3);
+        let _ = writeln!(
+            section,
+            "| {name} | {:.1} ms | {:.1} ms | {:.1} ms | {:.0} | {at_once} | {of_backlog:.0} | {fairness:.3} |",
+            at(0.5),
+            at(0.99),
+            at(1.0),
+            done / took,
+        );
+    }
+    let _ = write!(
+        section,
+        "\nThe figures count until half of the jobs of the many tenants are done. Jain's index of the\n\
+        runs of these tenants is 1 if each has had as many. The load average was {load} before and {} at\n\
+        the end.\n",
+        self::load()
+    );
+    section
 }
 
 /// Prints a section, and writes it into the README in place of the old one.
