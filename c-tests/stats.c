@@ -198,8 +198,8 @@ TEST(timers_take_memory)
 	for (int i = 0; i < 100000; i++)
 		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK(stats(w).slab_bytes > one);
-	/* at most 32 bytes each, and the rest of the last step */
-	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 32 + one);
+	/* at most 48 bytes each, and the rest of the last step */
+	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 48 + one);
 }
 
 TEST(the_earliest_arm_kicks_a_sleeper)

@@ -43,8 +43,8 @@
 //! The truth about a timer is one 64-bit word, its *state*. A thread changes it by
 //! compare-exchange. If the driver has no entry that is early enough, the thread that arms the
 //! timer leaves a *note* in its own *inbox*. One thread at a time drives: it takes the notes out
-//! of the inboxes, and keeps *buckets*, plain data that no other thread reads, with at most one
-//! *entry* for each timer. The timer's second word, the *link*, says why the driver will look at
+//! of the inboxes, and keeps *buckets*, lists that no other thread reads, with at most one
+//! *entry* of each timer. The timer's second word, the *link*, says why the driver will look at
 //! the timer in time: a note that it has not taken yet, or an entry.
 //!
 //! The rest follows from this:
@@ -55,8 +55,8 @@
 //! - A move to an earlier time is a note. Until the driver takes that note, further moves of the
 //!   timer rely on it.
 //! - A freed timer leaves its entry behind. The next timer in that memory may rely on it.
-//! - Memory is bounded. Each timer has at most one entry, and its block has room for it from the
-//!   start. A timer that was armed since the driver looked at it has at most one note, and more
+//! - Memory is bounded. The entry of a timer is one of its records. So the driver never needs
+//!   memory. A timer that was armed since the driver looked at it has at most one note, and more
 //!   only if several threads arm it at the same moment.
 //! - A thread that is stopped between any two instructions stops no other thread: the link names a
 //!   note only when the driver is sure to find it.
@@ -65,16 +65,19 @@
 //! From Kafka's purgatory comes the jump over empty buckets. Here no lock guards the truth about a
 //! timer, and a cancel takes constant time.
 //!
-//! A timer is a *node*: three records in three arrays. They are 16 hot bytes (state and link),
-//! which every call reads; 16 fire bytes (function and cookie), which the
-//! setup writes and the driver reads; 32 rare bytes, for a period or a key.
+//! A timer is a *node*: four records in four arrays. They are 16 hot bytes (state and link),
+//! which every call reads; 16 bytes of the entry, the driver's alone; 16 fire bytes (function and
+//! cookie), which the setup writes and the driver reads; 32 rare bytes, for a period or a key.
+//!
+//! A bucket is eight doubly linked lists, its *lanes*. A sweep walks them side by side. So it
+//! waits for the memory of eight timers at once, and needs no array of entries for that.
 //!
 //! Every arm compares its deadline with one word, the *gate*. It holds the *hand*, a tick.
 //! The gate also says whether the wheel is drained, or belongs to the parent of this process.
 //! A driver announces a *goal* in the gate: for arms the hand is there from now on. Then it takes
 //! the notes, and moves its own hand to the goal, from one slot that is not empty to the next. An
-//! entry of a later tick goes nearer to the hand. An entry of this tick is a *visit*, which fires
-//! the timer if its state says that it is due.
+//! entry on a higher level goes nearer to the hand. An entry on the lowest level is a *visit*,
+//! which fires the timer if its state says that it is due.
 //!
 //! The wheels are those of Varghese and Lauck (*Hashed and Hierarchical Timing
 //! Wheels*, 1987): the hashed wheel with one level, the hierarchical wheel with
@@ -138,10 +141,10 @@
 //! | alarm | the tick until which the driver sleeps | core/alarm.rs |
 //! | armed | pending: the timer has a deadline | core/state.rs |
 //! | block | the memory of 131,072 nodes | core/slab.rs |
-//! | bucket | the entries of a slot | core/buckets.rs |
+//! | bucket | the entries of a slot, in eight lists | core/buckets.rs |
 //! | caller | the calling thread, as the core needs it | core/wheel.rs |
 //! | cascade | to place the entries of a higher level again | core/driver/sweep.rs |
-//! | chunk | 256 bytes of notes, or of entries | core/chunks.rs, core/buckets.rs |
+//! | chunk | 256 bytes of notes | core/chunks.rs |
 //! | claim | the exchange by which a visit fires a timer | core/driver/visit.rs |
 //! | collect | to take all notes | core/driver/collect.rs |
 //! | cookie | the caller's 64 bits of a timer | core/record.rs |
@@ -149,7 +152,7 @@
 //! | dirty | an inbox that may have notes | core/inbox.rs |
 //! | drain | to hand back all pending timers, and end the wheel | core/driver/drain.rs |
 //! | driver | the thread that has the right to drive | core/driver/mod.rs |
-//! | entry | a node and a tick, in a bucket | core/entry.rs |
+//! | entry | the tick of a visit, and the place of a node in a list | core/record.rs |
 //! | gate | the word with the hand that arms compare with | core/gate.rs |
 //! | generation | the number of a node's life | core/state.rs |
 //! | goal | the tick that a sweep goes to | core/driver/sweep.rs |
@@ -159,13 +162,15 @@
 //! | host | a wheel with clock, threads and keys: `struct hwheel` | runtime/host.rs |
 //! | inbox | the notes of a thread for a wheel | core/inbox.rs |
 //! | kick | to wake the driver before its alarm | core/alarm.rs |
+//! | lane | one of the lists of a bucket | core/buckets.rs |
 //! | level | slots of one length | core/levels.rs |
 //! | life | from setup to free | core/life.rs |
 //! | link | a timer's reason for a visit | core/link.rs |
 //! | look | to make sure of a timer's entry | core/driver/look.rs |
 //! | moot | of an arm: it needs no visit | core/arm.rs |
 //! | next visit | the tick before which the driver has nothing to do | core/alarm.rs |
-//! | node | the three records of a timer | core/record.rs |
+//! | mark | the bit of a bucket that may have entries | core/buckets.rs |
+//! | node | the four records of a timer | core/record.rs |
 //! | note | the index of a node, in an inbox | core/inbox.rs |
 //! | number | that of a thread, as long as it uses timers | runtime/numbers.rs |
 //! | overdue | due before its note was taken | core/buckets.rs |
@@ -178,7 +183,6 @@
 //! | sink | the receiver of timers that fire | core/driver/event.rs |
 //! | slot | the ticks of a bucket | core/levels.rs |
 //! | spare | a chunk in reserve; a kick that is not needed | core/inbox.rs, core/alarm.rs |
-//! | spot | where the entry of a node is | core/buckets.rs |
 //! | state | the word with the truth about a timer | core/state.rs |
 //! | step | an access with a name in a drawing; `STEP`: the most ticks of a move | core/state.rs |
 //! | sweep | a move of the hand to a goal | core/driver/sweep.rs |

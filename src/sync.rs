@@ -69,7 +69,7 @@ pub(crate) fn fence_between_loads() {
 /// Something that one thread at a time may open: what it must hold for that,
 /// the caller of [`Guarded::open`] says. Loom checks it by a cell of its own.
 pub(crate) struct Guarded<T> {
-    value: core::cell::UnsafeCell<T>,
+    value: T,
     #[cfg(loom)]
     witness: loom::cell::UnsafeCell<()>,
 }
@@ -79,16 +79,15 @@ unsafe impl<T: Send> Sync for Guarded<T> {}
 
 /// The value of a [`Guarded`], opened.
 pub(crate) struct Opened<'a, T> {
-    at: *mut T,
+    value: &'a T,
     #[cfg(loom)]
     _witness: loom::cell::MutPtr<()>,
-    life: core::marker::PhantomData<&'a mut T>,
 }
 
 impl<T> Guarded<T> {
     pub fn new(value: T) -> Self {
         Guarded {
-            value: value.into(),
+            value,
             #[cfg(loom)]
             witness: loom::cell::UnsafeCell::new(()),
         }
@@ -98,10 +97,9 @@ impl<T> Guarded<T> {
     /// While the result lives no other thread opens it.
     pub unsafe fn open(&self) -> Opened<'_, T> {
         Opened {
-            at: self.value.get(),
+            value: &self.value,
             #[cfg(loom)]
             _witness: self.witness.get_mut(),
-            life: core::marker::PhantomData,
         }
     }
 }
@@ -109,15 +107,7 @@ impl<T> Guarded<T> {
 impl<T> core::ops::Deref for Opened<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: by `open`.
-        unsafe { &*self.at }
-    }
-}
-
-impl<T> core::ops::DerefMut for Opened<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: by `open`.
-        unsafe { &mut *self.at }
+        self.value
     }
 }
 

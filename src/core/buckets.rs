@@ -1,75 +1,96 @@
 //! The buckets of the wheel: plain data of the driver, which no other thread reads. A timer has
 //! at most one entry in all of them.
 //!
-//! A bucket is a queue of chunks: entries are put at its end and taken from its front. So timers
-//! that a thread arms one after the other for the same tick mostly fire in that order. An entry
-//! that is removed gets the first one in its place. The *spot* of a timer, in the slab, says where
-//! its entry is. Chunks lie in the slab as well: enough for the entries of all timers that exist,
-//! so that nothing here can fail.
+//! A bucket is eight doubly linked lists, its *lanes*. Entries go to the ends of the lanes in turn,
+//! and are taken from their fronts in the same turn. So a sweep walks the lanes side by side:
+//! while it treats a timer of one lane, the records of the next timers of the other lanes are on
+//! their way from the memory. A list is a chain of cache misses; eight lists are eight chains
+//! that overlap. Timers that a thread arms one after the other for the same tick mostly fire in
+//! that order.
 //!
-//! A sweep empties the bucket of a slot that the hand has entered, in one call or in several. It
-//! gets no entry meanwhile: an entry is for a slot that the hand enters later (`levels.rs`).
+//! # An entry
 //!
-//! One bucket belongs to no tick. The *overdue* bucket has the timers whose tick the hand had
-//! passed when the driver took their note. Each sweep empties it first. It may get entries
-//! meanwhile.
+//! ```text
+//!                  put: at the end of a lane
+//!   no entry     ----------------------------->  linked
+//!   tick 0       <-----------------------------  tick of the visit, next and prev
+//!                  pop: from the front; remove
+//! ```
+//! The entry is a record of the timer (`record.rs`). So nothing here needs memory, and nothing
+//! can fail. `next` and `prev` name a node, or the lane: behind the last entry of a lane and
+//! before the first one.
+//!
+//! # Invariants
+//!
+//! - A lane has a first and a last node, or it is all zeros, and empty.
+//! - An entry is in the bucket of its tick, on the level that it belongs to (`levels.rs`).
+//!   One bucket belongs to no tick. The *overdue* bucket has the timers whose tick the hand had
+//!   passed when the driver took their note. Each sweep empties it first.
+//! - A bucket with an entry is marked. A marked bucket may be empty: `remove` does not know the
+//!   bucket of an entry in the middle of a lane. So whoever finds a bucket empty takes its mark
+//!   away: `pop` and `first`. A bucket without a mark is all zeros.
+//! - Of a marked bucket, the lanes from the *turn* on are empty, until the turn has come round.
+//!   No entry is for a tick before `least`.
+//!
+//! # Across a callback
+//!
+//! A sweep that empties a bucket keeps no place in it: the next entry is at the front of the
+//! lane whose turn it is. So a callback, and whatever happens between two calls that drive, may
+//! remove any entry of the bucket and put any entry into another one. Here all is cells, and
+//! no reference to the inside of a list is kept.
+//!
+//! The bucket of a slot that a sweep empties gets no entry meanwhile: an entry is for a slot that
+//! the hand enters later. The overdue bucket may get entries meanwhile, from the driver itself.
 
-use super::entry::Entry;
 use super::error::Error;
 use super::levels::Levels;
-use super::slab::{Chunk, Records, Slab, PLACES};
-use super::state::NEVER;
-use super::tunables::WORD;
-use crate::sync::prefetch;
+use super::slab::{Records, Slab};
+use super::state::{INDEX_BITS, NEVER};
+use super::tunables::{LANES, WORD};
 use crate::sys::maps::{map, unmap, Pages};
 use core::cell::Cell;
 
-/// All zero is an empty bucket. A bucket that has no room for one more entry, the empty one
-/// included, ends where a chunk ends.
-#[derive(Clone, Copy)]
+/// The first and the last node of a list, or zeros.
+struct Lane {
+    first: Cell<u32>,
+    last: Cell<u32>,
+}
+
+/// In the place of a node: the number of a lane.
+const LANE: u32 = 1 << 31;
+const _: () = assert!(INDEX_BITS < 31 && LANES.is_power_of_two());
+
+/// The node of that name; `None` for a lane, and for 0.
+#[inline(always)]
+fn node(name: u32) -> Option<u32> {
+    (0 < name && name < LANE).then_some(name)
+}
+
+/// The lanes of a bucket.
+type Lanes = [Lane; LANES as usize];
+
+/// What a bucket has but its lanes. All zero is a bucket without a mark.
 struct Bucket {
-    /// The spot of the first entry.
-    first: u32,
-    /// The spot behind the last entry.
-    end: u32,
-    /// No entry of the bucket is for a tick before this one.
-    least: u64,
+    least: Cell<u64>,
+    /// The number of entries that were put into the bucket since it was marked, up to the number
+    /// of lanes; from there on a number as large or larger, for the same lane.
+    turn: Cell<u32>,
+    /// The lane from which the next entry is taken.
+    from: Cell<u32>,
 }
 
-impl Bucket {
-    const EMPTY: Bucket = Bucket {
-        first: 0,
-        end: 0,
-        least: 0,
-    };
+/// The node of an entry and its tick: the earliest one, or the earliest of some.
+type Seen<'s> = Result<(Records<'s>, u64), (Records<'s>, u64)>;
 
-    #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.end == 0
-    }
-
-    /// Its entries from a spot to the end of that chunk.
-    #[inline(always)]
-    fn entries<'s>(&self, slab: &'s Slab, spot: u32) -> &'s [Cell<Entry>] {
-        let number = chunk_before(spot);
-        let end = match number == chunk_before(self.end) {
-            true => self.end,
-            false => (number + 1) * PLACES,
-        };
-        slab.entries(spot, end - spot)
-    }
-}
-
-/// The chunk of the place before a spot.
-#[inline(always)]
-fn chunk_before(spot: u32) -> u32 {
-    (spot - 1) / PLACES
-}
-
-/// The spot of the first entry of a chunk.
-#[inline(always)]
-fn first_of(chunk: u32) -> u32 {
-    chunk * PLACES + 1
+/// A bucket that a sweep empties: where its parts lie.
+#[derive(Clone, Copy)]
+pub(super) struct Emptied<'b> {
+    buckets: &'b Buckets,
+    number: u32,
+    bucket: &'b Bucket,
+    lanes: &'b Lanes,
+    /// The lanes from this one on are empty.
+    used: u32,
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -77,56 +98,59 @@ const BITS: usize = u64::BITS as usize;
 
 pub(crate) struct Buckets {
     pub levels: Levels,
-    buckets: *mut Bucket,
-    /// A bit for each bucket that is not empty.
-    marks: *mut u64,
-    /// The first free chunk, or 0, and the next one that was never used.
-    free: u32,
-    fresh: u32,
+    /// A bit for each bucket that is marked.
+    marks: *const Cell<u64>,
+    buckets: *const Bucket,
+    lanes: *const Lanes,
+    /// The bucket in which the first entry of a lane may name one before it that was taken; or
+    /// [`NONE`].
+    torn: Cell<u32>,
     /// Entries in all buckets.
-    pub entries: u64,
+    pub entries: Cell<u64>,
 }
+
+/// The number of no bucket.
+const NONE: u32 = u32::MAX;
 
 // SAFETY: the memory is the buckets' own.
 unsafe impl Send for Buckets {}
 
 impl Buckets {
     pub fn new(levels: Levels) -> Result<Self, Error> {
+        let count = Self::count(&levels);
         let at = map(Self::bytes(&levels), Pages::Small);
         if at.is_null() {
             return Err(Error::Memory);
         }
-        let marks = at.cast::<u64>();
+        // Within the bytes of `bytes`, which counts the same parts. The lanes come first: those of
+        // a bucket fill a cache line.
+        let lanes: *const Lanes = at.cast();
+        let buckets: *const Bucket = lanes.wrapping_add(count).cast();
         Ok(Buckets {
-            marks,
-            // Within the bytes of `bytes`, which counts the same parts.
-            buckets: marks.wrapping_add(Self::words(&levels)).cast(),
+            lanes,
+            buckets,
+            marks: buckets.wrapping_add(count).cast(),
             levels,
-            free: 0,
-            fresh: 1,
-            entries: 0,
+            torn: Cell::new(NONE),
+            entries: Cell::new(0),
         })
     }
 
     /// The number of buckets, the overdue one included.
-    pub fn count(levels: &Levels) -> usize {
-        (levels.buckets + 1) as usize
-    }
-
-    /// Words of bits.
-    fn words(levels: &Levels) -> usize {
-        Self::count(levels).div_ceil(BITS)
+    fn count(levels: &Levels) -> usize {
+        levels.buckets as usize + 1
     }
 
     fn bytes(levels: &Levels) -> usize {
-        Self::words(levels) * size_of::<u64>() + Self::count(levels) * size_of::<Bucket>()
+        let count = Self::count(levels);
+        count * (size_of::<Lanes>() + size_of::<Bucket>()) + count.div_ceil(BITS) * size_of::<u64>()
     }
 
     /// # Safety
     /// No thread uses the buckets any more.
-    pub unsafe fn unmap(&mut self) {
+    pub unsafe fn unmap(&self) {
         // SAFETY: mapped by `new`.
-        unsafe { unmap(self.marks.cast(), Self::bytes(&self.levels)) };
+        unsafe { unmap(self.lanes.cast_mut().cast(), Self::bytes(&self.levels)) };
     }
 
     #[inline(always)]
@@ -134,194 +158,188 @@ impl Buckets {
         self.levels.buckets
     }
 
-    /// Whether no entry of a bucket is for a later tick than the one at which a sweep empties it.
-    #[inline(always)]
-    pub fn is_of_one_tick(&self, bucket: u32) -> bool {
-        self.levels.is_lowest(bucket) || bucket == self.overdue()
-    }
-
-    pub fn has_overdue(&mut self) -> bool {
-        !self.at(self.overdue()).is_empty()
+    pub fn has_overdue(&self) -> bool {
+        self.bucket(self.overdue()).turn.get() != 0
     }
 
     #[inline(always)]
-    fn at(&mut self, bucket: u32) -> &mut Bucket {
-        debug_assert!(bucket <= self.overdue());
+    fn bucket(&self, number: u32) -> &Bucket {
+        debug_assert!(number <= self.overdue());
         // SAFETY: there is one for each number.
-        unsafe { &mut *self.buckets.add(bucket as usize) }
+        unsafe { &*self.buckets.add(number as usize) }
     }
 
     #[inline(always)]
-    fn mark(&mut self, bucket: u32) -> &mut u64 {
+    fn lanes(&self, number: u32) -> &Lanes {
+        debug_assert!(number <= self.overdue());
+        // SAFETY: as above.
+        unsafe { &*self.lanes.add(number as usize) }
+    }
+
+    #[inline(always)]
+    fn mark(&self, number: u32) -> &Cell<u64> {
         // SAFETY: there is a bit for each bucket.
-        unsafe { &mut *self.marks.add(bucket as usize / BITS) }
+        unsafe { &*self.marks.add(number as usize / BITS) }
     }
 
-    /// Places the entry of a timer that has none and is due after the hand. Returns the tick of
-    /// the entry, which is at most `due`.
+    /// The lane of that name.
     #[inline(always)]
-    pub fn place(&mut self, slab: &Slab, node: Records<'_>, due: u64, hand: u64) -> u64 {
-        let (entry, tick) = Entry::by(node.index, due, hand);
-        let bucket = self.levels.bucket(tick, self.levels.level(tick, hand));
-        if self.levels.is_lowest(bucket) {
+    fn lane(&self, name: u32) -> &Lane {
+        let number = name & !LANE;
+        &self.lanes(number / LANES)[(number % LANES) as usize]
+    }
+
+    /// Places the entry of a timer that has none, for a tick that is not before the hand.
+    #[inline(always)]
+    pub fn place(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) {
+        let number = self.levels.bucket(tick, self.levels.level(tick, hand));
+        if self.levels.is_lowest(number) {
             // It is visited within a turn of that level.
             node.prefetch();
         }
-        self.put(slab, node, bucket, entry, tick);
-        tick
+        self.put(slab, node, number, tick);
     }
 
     /// Places the entry of a timer that has none in the overdue bucket.
-    pub fn place_overdue(&mut self, slab: &Slab, node: Records<'_>, hand: u64) {
-        let entry = Entry::near(node.index, hand);
-        self.put(slab, node, self.overdue(), entry, hand);
+    #[cold]
+    pub fn place_overdue(&self, slab: &Slab, node: Records<'_>, hand: u64) {
+        self.put(slab, node, self.overdue(), hand);
     }
 
     #[inline(always)]
-    fn put(&mut self, slab: &Slab, node: Records<'_>, bucket: u32, entry: Entry, tick: u64) {
-        if self.at(bucket).end % PLACES == 0 {
-            self.extend(slab, bucket);
+    fn put(&self, slab: &Slab, node: Records<'_>, number: u32, tick: u64) {
+        let bucket = self.bucket(number);
+        let turn = bucket.turn.get();
+        if turn == 0 {
+            self.begin(number, tick);
         }
-        let b = self.at(bucket);
-        let spot = b.end;
-        b.end += 1;
-        b.least = b.least.min(tick);
-        slab.entry(spot).set(entry);
-        node.spot().set(spot);
-        self.entries += 1;
+        if tick < bucket.least.get() {
+            bucket.least.set(tick);
+        }
+        bucket.turn.set((turn % LANES + 1) | (turn & LANES));
+        let name = LANE | (number * LANES + turn % LANES);
+        let lane = &self.lanes(number)[(turn % LANES) as usize];
+        let last = lane.last.replace(node.index);
+        let entry = node.entry();
+        entry.tick.set(tick);
+        entry.next.set(name);
+        if last == 0 {
+            lane.first.set(node.index);
+            entry.prev.set(name);
+        } else {
+            slab.entry(last).next.set(node.index);
+            entry.prev.set(last);
+        }
+        self.entries.set(self.entries.get() + 1);
+    }
+
+    #[inline(always)]
+    fn begin(&self, number: u32, tick: u64) {
+        self.bucket(number).least.set(tick);
+        let mark = self.mark(number);
+        mark.set(mark.get() | 1 << (number as usize % BITS));
+    }
+
+    /// An empty bucket loses its mark.
+    #[inline(always)]
+    fn end(&self, number: u32) {
+        let bucket = self.bucket(number);
+        bucket.turn.set(0);
+        bucket.from.set(0);
+        let mark = self.mark(number);
+        mark.set(mark.get() & !(1 << (number as usize % BITS)));
+    }
+
+    /// A bucket that is to be emptied. Fetches what that needs for the first entry of each lane.
+    #[inline(always)]
+    pub fn empty<const VISITS: bool>(&self, slab: &Slab, number: u32) -> Emptied<'_> {
+        self.mend(slab);
+        let (bucket, lanes) = (self.bucket(number), self.lanes(number));
+        let used = bucket.turn.get().min(LANES);
+        for lane in &lanes[..used as usize] {
+            slab.records(lane.first.get()).prefetch_entry::<VISITS>();
+        }
+        Emptied {
+            buckets: self,
+            number,
+            bucket,
+            lanes,
+            used,
+        }
+    }
+
+    /// Makes the first entry of each lane name the lane before it, where `pop` has left that.
+    #[inline(always)]
+    fn mend(&self, slab: &Slab) {
+        if self.torn.get() != NONE {
+            self.mend_torn(slab, self.torn.replace(NONE));
+        }
     }
 
     #[cold]
-    fn extend(&mut self, slab: &Slab, bucket: u32) {
-        let number = self.take_chunk(slab);
-        slab.chunk(number).bucket.set(bucket);
-        let b = self.at(bucket);
-        let end = core::mem::replace(&mut b.end, first_of(number));
-        if end == 0 {
-            (b.first, b.least) = (b.end, NEVER);
-            *self.mark(bucket) |= 1 << (bucket as usize % BITS);
-        } else {
-            slab.chunk(chunk_before(end)).next.set(number);
+    #[inline(never)]
+    fn mend_torn(&self, slab: &Slab, number: u32) {
+        for (lane, n) in self.lanes(number).iter().zip(0..) {
+            if let Some(first) = node(lane.first.get()) {
+                slab.entry(first).prev.set(LANE | (number * LANES + n));
+            }
         }
-    }
-
-    fn take_chunk(&mut self, slab: &Slab) -> u32 {
-        if self.free != 0 {
-            let number = self.free;
-            self.free = slab.chunk(number).next.get();
-            return number;
-        }
-        let number = self.fresh;
-        self.fresh = slab.chunk_after(number);
-        number
-    }
-
-    /// The entries of a bucket up to the end of its first chunk. A caller that takes some, from
-    /// the first one on, clears their spots, and then calls `leave`.
-    #[inline(always)]
-    pub fn front<'s>(&mut self, slab: &'s Slab, bucket: u32) -> &'s [Cell<Entry>] {
-        let b = *self.at(bucket);
-        match b.is_empty() {
-            true => &[],
-            false => b.entries(slab, b.first),
-        }
-    }
-
-    /// The first entries of a bucket are gone, all of them in its first chunk.
-    #[inline(always)]
-    pub fn leave(&mut self, slab: &Slab, bucket: u32, gone: usize) {
-        self.entries -= gone as u64;
-        let b = self.at(bucket);
-        b.first += gone as u32;
-        let is_last = b.first == b.end;
-        if !is_last && b.first % PLACES != 0 {
-            return;
-        }
-        let number = chunk_before(b.first);
-        let chunk = slab.chunk(number);
-        if is_last {
-            *b = Bucket::EMPTY;
-            *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
-        } else {
-            b.first = first_of(chunk.next.get());
-        }
-        chunk.next.set(core::mem::replace(&mut self.free, number));
     }
 
     /// Removes the entry of a timer that has one.
-    pub fn remove(&mut self, slab: &Slab, node: Records<'_>) {
-        let spot = node.spot().replace(0);
-        let bucket = slab.chunk(spot / PLACES).bucket.get();
-        let first = slab.entry(self.at(bucket).first).get();
-        if first.index() != node.index {
-            slab.entry(spot).set(first);
-            slab.records(first.index()).spot().set(spot);
+    pub fn remove(&self, slab: &Slab, removed: Records<'_>) {
+        self.mend(slab);
+        let entry = removed.entry();
+        entry.tick.set(0);
+        let (prev, next) = (entry.prev.get(), entry.next.get());
+        match node(prev) {
+            Some(before) => slab.entry(before).next.set(next),
+            None => self.lane(prev).first.set(node(next).unwrap_or(0)),
         }
-        self.leave(slab, bucket, 1);
+        match node(next) {
+            Some(after) => slab.entry(after).prev.set(prev),
+            None => self.lane(next).last.set(node(prev).unwrap_or(0)),
+        }
+        self.entries.set(self.entries.get() - 1);
     }
 
-    /// Fetches what a sweep needs for the entries of the second chunk of a bucket, and the
-    /// third chunk.
-    #[inline]
-    pub fn fetch_second(&mut self, slab: &Slab, bucket: u32) {
-        let b = *self.at(bucket);
-        let last = chunk_before(b.end);
-        let number = chunk_before(b.first);
-        if number != last {
-            let second = slab.chunk(number).next.get();
-            self.fetch(slab, bucket, b.entries(slab, first_of(second)));
-            if second != last {
-                let third: *const Chunk = slab.chunk(slab.chunk(second).next.get());
-                let lines = size_of::<Chunk>().div_ceil(64);
-                (0..lines).for_each(|line| prefetch(third.cast::<u8>().wrapping_add(64 * line)));
-            }
-        }
+    fn is_empty(&self, number: u32) -> bool {
+        self.lanes(number).iter().all(|lane| lane.first.get() == 0)
     }
 
-    /// Fetches what a sweep needs for entries of a bucket.
-    #[inline(never)]
-    pub fn fetch(&self, slab: &Slab, bucket: u32, entries: &[Cell<Entry>]) {
-        let is_lowest = self.levels.is_lowest(bucket);
-        for entry in entries {
-            let node = slab.records(entry.get().index());
-            node.prefetch_spot();
-            if is_lowest {
-                node.prefetch();
-            }
-        }
-    }
-
-    /// The tick of a timer's entry, if it has one.
-    #[inline]
-    pub fn tick(&self, slab: &Slab, node: Records<'_>, hand: u64) -> Option<u64> {
-        match node.spot().get() {
-            0 => None,
-            spot => Some(slab.entry(spot).get().tick(hand)),
-        }
-    }
-
-    /// The first bucket that is not empty, and the tick at which the hand enters its slot.
+    /// The first bucket that is not empty, behind that of the hand, and the tick at which the hand
+    /// enters its slot.
     #[inline]
     pub fn first(&self, hand: u64) -> Option<(u32, u64)> {
+        loop {
+            let first = self.first_marked(hand)?;
+            if !self.is_empty(first.0) {
+                return Some(first);
+            }
+            self.end(first.0);
+        }
+    }
+
+    /// The same of a bucket that is marked, and may be empty.
+    #[inline]
+    pub fn first_marked(&self, hand: u64) -> Option<(u32, u64)> {
         for level in 0..self.levels.count {
             let (base, slots) = self.levels.slots(level);
             let from = self.levels.digit(hand, level) + 1;
-            if let Some(bucket) = self.next_marked(base + from, base + slots) {
-                return Some((bucket, self.levels.entered(hand, level, bucket - base)));
+            if let Some(number) = self.next_marked(base + from, base + slots) {
+                return Some((number, self.levels.entered(hand, level, number - base)));
             }
         }
         None
     }
 
-    /// The first bucket that is not empty, from one to before another. A level has whole words.
+    /// The first marked bucket, from one to before another. A level has whole words.
     #[inline(always)]
     fn next_marked(&self, from: u32, end: u32) -> Option<u32> {
         const { assert!(BITS as u32 % WORD == 0) };
         let mut at = from;
         while at < end {
-            // SAFETY: there is a bit for each bucket.
-            let word = unsafe { *self.marks.add(at as usize / BITS) };
-            let marked = word >> (at as usize % BITS);
+            let marked = self.mark(at).get() >> (at as usize % BITS);
             if marked != 0 {
                 return Some(at + marked.trailing_zeros()).filter(|found| *found < end);
             }
@@ -330,44 +348,92 @@ impl Buckets {
         None
     }
 
+    /// A tick before which no entry behind the hand wants a visit.
+    #[inline]
+    pub fn next_visit(&self, hand: u64) -> u64 {
+        match self.first(hand) {
+            Some((number, entered)) => self.least(number).max(entered),
+            None => NEVER,
+        }
+    }
+
     /// A tick before which no entry of a bucket that is not empty wants a visit. On the lowest
     /// level, it is that of its entries.
     #[inline]
-    pub fn least(&mut self, bucket: u32) -> u64 {
-        self.at(bucket).least
+    pub fn least(&self, number: u32) -> u64 {
+        self.bucket(number).least.get()
     }
 
-    /// The earliest entry of a bucket that is not empty: its node and tick. If that is not known
-    /// after `most` entries, the first one is the error.
-    pub fn earliest(
-        &mut self,
-        slab: &Slab,
-        bucket: u32,
-        hand: u64,
-        most: usize,
-    ) -> Result<(u32, u64), (u32, u64)> {
-        let b = self.at(bucket);
-        let mut spot = b.first;
-        let first = slab.entry(spot).get();
-        let mut earliest = (first.index(), first.tick(hand));
-        for _ in 0..most {
-            let entry = slab.entry(spot).get();
-            let tick = entry.tick(hand);
-            if tick < earliest.1 {
-                earliest = (entry.index(), tick);
-            }
-            if tick <= b.least {
-                return Ok(earliest);
-            }
-            spot += 1;
-            if spot == b.end {
-                b.least = earliest.1;
-                return Ok(earliest);
-            }
-            if spot % PLACES == 0 {
-                spot = first_of(slab.chunk(chunk_before(spot)).next.get());
+    /// The earliest entry of a bucket: its node and tick. If that is not known after `most`
+    /// entries, the earliest one of these is the error. `None` if the bucket is empty.
+    pub fn earliest<'s>(&self, slab: &'s Slab, number: u32, most: usize) -> Option<Seen<'s>> {
+        let least = &self.bucket(number).least;
+        let (mut earliest, mut left) = (None, most);
+        for lane in self.lanes(number) {
+            let mut name = lane.first.get();
+            while let Some(index) = node(name) {
+                if left == 0 {
+                    return earliest.map(Err);
+                }
+                left -= 1;
+                let seen = slab.records(index);
+                let tick = seen.entry().tick.get();
+                if earliest.is_none_or(|(_, before)| tick < before) {
+                    earliest = Some((seen, tick));
+                }
+                if tick <= least.get() {
+                    return earliest.map(Ok);
+                }
+                name = seen.entry().next.get();
             }
         }
-        Err((first.index(), first.tick(hand)))
+        least.set(earliest?.1);
+        earliest.map(Ok)
+    }
+}
+
+impl Emptied<'_> {
+    /// Takes the first entry of the lane whose turn it is: its node and tick. `None` if the bucket
+    /// is empty. `VISITS` says whether the timers are visited.
+    #[inline(always)]
+    pub fn pop<'s, const VISITS: bool>(&self, slab: &'s Slab) -> Option<(Records<'s>, u64)> {
+        for _ in 0..self.used {
+            let turn = self.bucket.from.get();
+            let next = turn + 1;
+            self.bucket
+                .from
+                .set(if next < self.used { next } else { 0 });
+            let lane = &self.lanes[turn as usize % LANES as usize];
+            let first = lane.first.get();
+            if first != 0 {
+                return Some(self.pop_of::<VISITS>(slab, lane, first));
+            }
+        }
+        self.buckets.end(self.number);
+        None
+    }
+
+    #[inline(always)]
+    fn pop_of<'s, const VISITS: bool>(
+        &self,
+        slab: &'s Slab,
+        lane: &Lane,
+        first: u32,
+    ) -> (Records<'s>, u64) {
+        let popped = slab.records(first);
+        let entry = popped.entry();
+        let next = entry.next.get();
+        if next < LANE {
+            // `next` is not in the cache yet. A write to it would delay the next exchange of a
+            // state word, which waits for all writes before it.
+            self.buckets.torn.set(self.number);
+            lane.first.set(next);
+            slab.records(next).prefetch_entry::<VISITS>();
+        } else {
+            lane.first.set(0);
+            lane.last.set(0);
+        }
+        self.buckets.entries.set(self.buckets.entries.get() - 1);
+        (popped, entry.tick.replace(0))
     }
 }

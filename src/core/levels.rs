@@ -74,12 +74,10 @@ impl Levels {
         bucket <= self.levels[0].mask
     }
 
-    /// The level that an entry for tick `k` belongs to while the hand is at
-    /// `hand`, which is another tick.
+    /// The level that an entry for tick `k` belongs to while the hand is at `hand`: the
+    /// lowest, if that is the same tick.
     #[inline(always)]
     pub fn level(&self, k: u64, hand: u64) -> u32 {
-        debug_assert_ne!(k, hand);
-        // The difference is never 0; `| 1` spares the check.
         u32::from(self.of_bit[63 - ((k ^ hand) | 1).leading_zeros() as usize])
     }
 

@@ -116,6 +116,11 @@ impl Link {
         note >> (THREAD_BITS + PLACE_BITS) == 0
     }
 
+    #[inline(always)]
+    pub fn is_note(self) -> bool {
+        self.0 & VALUE >= NOTES
+    }
+
     /// The place of a note.
     #[inline(always)]
     pub fn place(self) -> Place {

@@ -7,7 +7,6 @@ mod buckets;
 mod cancel;
 mod chunks;
 pub(crate) mod driver;
-mod entry;
 pub(crate) mod error;
 mod gate;
 pub(crate) mod inbox;

@@ -1,4 +1,4 @@
-//! The three records of a timer.
+//! The four records of a timer.
 //!
 //! # The rare record
 //!
@@ -16,6 +16,7 @@
 //! it is marked EXACT. The kind is not written for a timer that becomes periodic later.
 
 use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
+use core::cell::Cell;
 
 /// The words that every call on a timer reads and writes.
 #[derive(Default)]
@@ -33,6 +34,18 @@ pub(crate) struct Fire {
     pub func: AtomicUsize,
     /// The caller's cookie; in a free node the next free one.
     pub cookie: AtomicU64,
+}
+
+/// Where the driver comes to the timer, in a list of a bucket (`buckets.rs`). The driver's
+/// alone. It stays where it is when the timer is freed. All zero is no entry.
+#[derive(Default)]
+#[repr(C, align(16))]
+pub(crate) struct Entry {
+    /// The tick of the visit, or 0: no clock has that tick.
+    pub tick: Cell<u64>,
+    /// The neighbours in the list: each a node, or the list itself.
+    pub next: Cell<u32>,
+    pub prev: Cell<u32>,
 }
 
 /// The words of periodic and keyed timers.
@@ -122,9 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timer_is_sixteen_bytes_hot() {
+    fn a_timer_is_sixteen_bytes_three_times() {
         assert_eq!(size_of::<Hot>(), 16);
         assert_eq!(size_of::<Fire>(), 16);
+        assert_eq!(size_of::<Entry>(), 16);
         assert_eq!(size_of::<Rare>(), 32);
     }
 

@@ -8,10 +8,6 @@
 //! A thread takes fresh nodes in *runs* of whole cache lines, so that threads do not share
 //! lines.
 //!
-//! A block also has what the driver needs for the entries of its timers (`buckets.rs`): a
-//! *spot* for each timer, and chunks. There are enough chunks that the entries of all timers
-//! fit, in whichever buckets they are. So the driver never asks for memory.
-//!
 //! # Free nodes
 //!
 //! A thread has at most two runs of free nodes at hand, in a [`FreeList`]. All others are in a
@@ -29,13 +25,12 @@
 //! exchanges `i` for `j`. Meanwhile, only the thread itself puts nodes into the list, and it is
 //! inside the pop. So the exchange cannot succeed with a wrong `j` (no ABA problem).
 
-use super::entry::Entry;
 use super::error::Error;
 use super::place::make_at;
-use super::record::{Fire, Hot, Rare};
+use super::record::{Entry, Fire, Hot, Rare};
 use super::stack::{Stack, NUMBERS};
 use super::state::INDEX_BITS;
-use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, ENTRIES, RUN};
+use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 #[cfg(not(checked))]
 use crate::sys::maps::zeros;
@@ -51,7 +46,7 @@ const SMALL: u32 = if BLOCK_BITS > 15 {
 } else {
     1 << BLOCK_BITS
 };
-/// The first index that is used: an entry must not be 0.
+/// The first index that is used: 0 is no node.
 const FIRST: u32 = RUN;
 /// The number of nodes that a slab has room for.
 const ROOM: u32 = (BLOCK * (BLOCKS - 1)) as u32 + SMALL - FIRST;
@@ -59,34 +54,16 @@ const _: () = assert!(BLOCK * BLOCKS <= NUMBERS);
 /// The maximum number of live timers. It does not depend on how the blocks are laid out.
 pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 
-/// Where the arrays of a block lie. Hot and fire records are of one size.
+/// Where the arrays of a block lie. Each of the first three has room for records of one size.
 const FIRE_AT: usize = BLOCK * size_of::<Hot>();
+const ENTRIES_AT: usize = 2 * FIRE_AT;
+const RARE_AT: usize = 3 * FIRE_AT;
 const _: () = assert!(size_of::<Fire>() == size_of::<Hot>());
-const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
-const SPOTS_AT: usize = RARE_AT + BLOCK * size_of::<Rare>();
-/// The places of a chunk: its header, and entries. A *spot* counts the places of all chunks.
-pub(super) const PLACES: u32 = ENTRIES as u32 + 1;
-/// Chunks are aligned to their size.
-const CHUNK_BYTES: usize = size_of::<Chunk>();
-const CHUNKS_AT: usize = (SPOTS_AT + BLOCK * size_of::<u32>()).next_multiple_of(CHUNK_BYTES);
+/// 0, except under the model checkers, whose atomics are larger.
+const LESS: usize = size_of::<Hot>() - size_of::<Entry>();
 /// A block is a multiple of a huge page.
-const PAGES: usize = if CHECKED { CHUNK_BYTES } else { 2 << 20 };
-/// The number of a chunk: its block, and the bits of its number there.
-const CHUNK_BITS: u32 = 18;
-/// Places of the chunks of a block.
-const SPOTS: usize = (1 << CHUNK_BITS) * PLACES as usize;
-const _: () = assert!(SPOTS * (BLOCKS - 1) <= u32::MAX as usize);
-
-/// Entries of one bucket. The driver's alone.
-#[repr(C)]
-pub(super) struct Chunk {
-    /// The chunk behind this one, in a bucket or among the free ones; or 0.
-    pub next: Cell<u32>,
-    pub bucket: Cell<u32>,
-    entries: [Cell<Entry>; ENTRIES],
-}
-
-const _: () = assert!(CHUNK_BYTES == PLACES as usize * size_of::<Entry>());
+const PAGES: usize = if CHECKED { 256 } else { 2 << 20 };
+const BLOCK_BYTES: usize = (RARE_AT + BLOCK * size_of::<Rare>()).next_multiple_of(PAGES);
 
 /// The hot records of every block that is not mapped. Never written: zeros that can only be
 /// read, and take no memory. The model checkers' atomics are more than bytes, so there each
@@ -141,19 +118,17 @@ impl<'s> Records<'s> {
         unsafe { &*self.at.wrapping_add(FIRE_AT).cast() }
     }
 
-    /// Where the entry of the timer lies, or 0. The driver's alone.
+    /// The driver's alone.
     #[inline(always)]
-    pub fn spot(self) -> &'s Cell<u32> {
-        const LESS: usize = size_of::<Hot>() - size_of::<u32>();
-        let nth = self.index as usize % BLOCK;
+    pub fn entry(self) -> &'s Entry {
         // SAFETY: as above.
-        unsafe {
-            &*self
-                .at
-                .wrapping_add(SPOTS_AT)
-                .wrapping_sub(nth * LESS)
-                .cast()
-        }
+        unsafe { &*self.entry_at().cast() }
+    }
+
+    #[inline(always)]
+    fn entry_at(self) -> *const u8 {
+        let nth = self.index as usize % BLOCK;
+        self.at.wrapping_add(ENTRIES_AT).wrapping_sub(nth * LESS)
     }
 
     /// Fetches what a visit to the timer needs.
@@ -165,15 +140,18 @@ impl<'s> Records<'s> {
 
     /// Fetches what a look at the timer needs.
     #[inline(always)]
-    pub fn prefetch_hot_and_spot(self) {
+    pub fn prefetch_for_look(self) {
         prefetch(self.at);
-        self.prefetch_spot();
+        prefetch(self.entry_at());
     }
 
-    /// Fetches what a move of the entry needs.
+    /// Fetches the entry; for a visit, the other records, too.
     #[inline(always)]
-    pub fn prefetch_spot(self) {
-        prefetch(self.spot());
+    pub fn prefetch_entry<const VISIT: bool>(self) {
+        prefetch(self.entry_at());
+        if VISIT {
+            self.prefetch();
+        }
     }
 }
 
@@ -207,8 +185,6 @@ pub(crate) struct Slab {
     /// one array.
     directory: [AtomicPtr<u8>; BLOCKS],
     nowhere: Nowhere,
-    /// The number of chunks of a block.
-    chunks: u32,
     /// The number of nodes that may be handed out: those for the limit on live timers, and
     /// one for each node that is used up.
     limit: AtomicU32,
@@ -219,20 +195,14 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A slab for timers whose entries lie in that number of buckets.
-    ///
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
-    pub unsafe fn make(at: *mut Slab, nowhere: Nowhere, limit: u32, buckets: u32) {
-        // Each bucket has at most two chunks that are not full, and none without an entry.
-        let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(2 * buckets as usize);
-        debug_assert!(chunks < 1 << CHUNK_BITS);
+    pub unsafe fn make(at: *mut Slab, nowhere: Nowhere, limit: u32) {
         // SAFETY: the caller's promise.
         unsafe {
             init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
             make_at!(at => Slab {
                 nowhere: nowhere,
-                chunks: chunks as u32,
                 limit: AtomicU32::new(limit.min(MOST)),
                 bump: AtomicU32::new(FIRST),
                 runs: Stack::default(),
@@ -282,11 +252,24 @@ impl Slab {
     /// The records of a node that exists.
     #[inline(always)]
     pub(super) fn records(&self, index: u32) -> Records<'_> {
+        let index = index as usize;
+        debug_assert!(index < BLOCK * BLOCKS);
+        // SAFETY: there is a block for every node.
+        let block = unsafe { self.directory.get_unchecked(index / BLOCK) };
         Records {
-            index,
-            at: self.place(index),
+            index: index as u32,
+            // Acquire: pairs with the Release in `map_block`.
+            at: block
+                .load(Ordering::Acquire)
+                .wrapping_add(index * size_of::<Hot>()),
             slab: PhantomData,
         }
+    }
+
+    /// The entry of a node that exists. The driver's alone.
+    #[inline(always)]
+    pub(super) fn entry(&self, index: u32) -> &Entry {
+        self.records(index).entry()
     }
 
     #[inline(always)]
@@ -301,56 +284,6 @@ impl Slab {
         let again = index as usize % BLOCK * size_of::<Hot>();
         // SAFETY: as above; there are Rare records at RARE_AT.
         unsafe { &*self.place(index).wrapping_add(RARE_AT + again).cast() }
-    }
-
-    /// A chunk of a block that is mapped. The driver's alone.
-    #[inline(always)]
-    pub(super) fn chunk(&self, number: u32) -> &Chunk {
-        // SAFETY: a chunk begins with its first place.
-        unsafe { &*self.place_of_entry(number * PLACES).cast() }
-    }
-
-    /// The chunk that is used after another one, for the first time.
-    pub(super) fn chunk_after(&self, number: u32) -> u32 {
-        match (number + 1) % (1 << CHUNK_BITS) == self.chunks {
-            // The first one of the next block.
-            true => ((number >> CHUNK_BITS) + 1) << CHUNK_BITS,
-            false => number + 1,
-        }
-    }
-
-    /// The entry at a spot, in a chunk of a block that is mapped. The driver's alone.
-    #[inline(always)]
-    pub(super) fn entry(&self, spot: u32) -> &Cell<Entry> {
-        // SAFETY: a place of a chunk has an entry, or the header, of the same size.
-        unsafe { &*self.place_of_entry(spot) }
-    }
-
-    /// Entries of one chunk, from a spot on.
-    #[inline(always)]
-    pub(super) fn entries(&self, spot: u32, n: u32) -> &[Cell<Entry>] {
-        // SAFETY: the caller's spots lie in one chunk.
-        unsafe { core::slice::from_raw_parts(self.place_of_entry(spot), n as usize) }
-    }
-
-    #[inline(always)]
-    fn place_of_entry(&self, spot: u32) -> *const Cell<Entry> {
-        let at = spot as usize % SPOTS * size_of::<Entry>();
-        self.part(spot as usize / SPOTS)
-            .wrapping_add(CHUNKS_AT + at)
-            .cast()
-    }
-
-    /// The beginning of a block that is mapped.
-    #[inline(always)]
-    fn part(&self, block: usize) -> *mut u8 {
-        // Acquire: pairs with the Release in `map_block`.
-        let entry = self.directory[block].load(Ordering::Acquire);
-        entry.wrapping_add(block * FIRE_AT)
-    }
-
-    fn block_bytes(&self) -> usize {
-        (CHUNKS_AT + self.chunks as usize * CHUNK_BYTES).next_multiple_of(PAGES)
     }
 
     #[inline(always)]
@@ -373,7 +306,7 @@ impl Slab {
         } else {
             Pages::Huge
         };
-        let fresh = map(self.block_bytes(), pages);
+        let fresh = map(BLOCK_BYTES, pages);
         if fresh.is_null() {
             return Err(Error::Memory);
         }
@@ -390,7 +323,7 @@ impl Slab {
             .is_err()
         {
             // SAFETY: nobody has seen `fresh`.
-            unsafe { unmap(fresh, self.block_bytes()) };
+            unsafe { unmap(fresh, BLOCK_BYTES) };
         }
         Ok(())
     }
@@ -577,9 +510,9 @@ impl Slab {
         (first..end).map(Self::nth)
     }
 
-    /// Bytes of the hot and fire records that were handed out so far.
+    /// Bytes of the records that were handed out so far, without the rare ones.
     pub fn bytes(&self) -> u64 {
-        let one = size_of::<Hot>() + size_of::<Fire>();
+        let one = size_of::<Hot>() + size_of::<Fire>() + size_of::<Entry>();
         ((self.bump.load(Ordering::Relaxed) - FIRST) as usize * one) as u64
     }
 
@@ -590,7 +523,7 @@ impl Slab {
             let entry = entry.load(Ordering::Acquire);
             if entry != self.nowhere(block) {
                 // SAFETY: mapped by `map_block`.
-                unsafe { unmap(entry.wrapping_add(block * FIRE_AT), self.block_bytes()) };
+                unsafe { unmap(entry.wrapping_add(block * FIRE_AT), BLOCK_BYTES) };
             }
         }
     }
@@ -612,7 +545,7 @@ mod model {
             let mut place = core::mem::MaybeUninit::zeroed();
             // SAFETY: zeroed, and made before it is used.
             let slab: Slab = unsafe {
-                Slab::make(place.as_mut_ptr(), Nowhere::get().unwrap(), MOST, 1);
+                Slab::make(place.as_mut_ptr(), Nowhere::get().unwrap(), MOST);
                 place.assume_init()
             };
             let mut world = Arc::new((slab, FreeList::default()));
@@ -647,7 +580,7 @@ mod tests {
         let mut place = core::mem::MaybeUninit::zeroed();
         // SAFETY: zeroed, and made before it is used.
         unsafe {
-            Slab::make(place.as_mut_ptr(), Nowhere::get().unwrap(), limit, 1);
+            Slab::make(place.as_mut_ptr(), Nowhere::get().unwrap(), limit);
             place.assume_init()
         }
     }

@@ -6,7 +6,7 @@
 //! (`gate.rs`). One addition to the nanoseconds adds the bias and rounds up, so the
 //! bias costs nothing.
 
-use super::state::NEVER;
+use super::state::{NEVER, STEP};
 
 /// Times from here on are negative numbers that were cast.
 pub(crate) const END_OF_TIME: u64 = 1 << 63;
@@ -51,7 +51,7 @@ impl Ticks {
             down: bias * tick_ns,
             reciprocal,
             shift: bits - 1,
-            near: (NEAREST / tick_ns).min(super::entry::HORIZON),
+            near: (NEAREST / tick_ns).min(STEP - 1),
             near_until: bias + NEAR_BELOW / tick_ns,
             tick_ns,
             bias,
@@ -114,8 +114,8 @@ impl Ticks {
     }
 
     /// Deadlines of the short way to arm are less than this many ticks ahead,
-    /// while the hand is at `hand`: as far as words, entries and the reciprocal are
-    /// exact.
+    /// while the hand is at `hand`: as far as words and the reciprocal are exact, and a word
+    /// reads right until the hand is a step behind the tick.
     #[inline(always)]
     pub fn near(&self, hand: u64) -> u64 {
         if self.is_beyond_near(hand) {

@@ -22,9 +22,8 @@ pub(crate) const NOTE_BLOCKS: usize = if CHECKED { 8 } else { 1024 };
 /// Notes that a driver takes from an inbox at once.
 pub(crate) const BATCH: usize = if CHECKED { 2 } else { 32 };
 
-/// Entries of a chunk of a bucket. A chunk is 256 bytes: a header and the entries. One less than
-/// a power of two.
-pub(crate) const ENTRIES: usize = if CHECKED { 1 } else { 31 };
+/// Lists of a bucket on the lowest levels: a power of two. Eight fill a cache line.
+pub(crate) const LANES: u32 = if CHECKED { 2 } else { 8 };
 
 /// Timers of a block of the slab, as a power of two. A block holds 2 MB of hot
 /// records, which one huge page maps.

@@ -132,8 +132,7 @@ impl Wheel {
         let ticks = Ticks::new(tick_ns);
         let hand = ticks.at_or_before(config.start_ns);
         let nowhere = Nowhere::get().ok_or(Error::Memory)?;
-        let mut buckets = Buckets::new(Levels::new(levels, slot_bits))?;
-        let count = Buckets::count(&buckets.levels) as u32;
+        let buckets = Buckets::new(Levels::new(levels, slot_bits))?;
         let shared = Shared {
             hand: AtomicU64::new(hand),
             ..Shared::default()
@@ -145,7 +144,7 @@ impl Wheel {
         // SAFETY: the caller's promise.
         unsafe {
             Inboxes::make(&raw mut (*at).inboxes).inspect_err(|_| buckets.unmap())?;
-            Slab::make(&raw mut (*at).slab, nowhere, config.limit, count);
+            Slab::make(&raw mut (*at).slab, nowhere, config.limit);
             make_at!(at => Wheel {
                 gate: Gate::new(config.id, hand, &ticks),
                 callback: callback,

@@ -13,7 +13,7 @@ use crate::core::period::{AUTO, BURST};
 use crate::core::record::VALUE;
 use crate::core::state::{index_of, Handle, GEN_BITS, GEN_HIGH_BITS, GEN_MASK, STEP};
 use crate::core::timer::first_generation;
-use crate::core::tunables::BATCH;
+use crate::core::tunables::{BATCH, LANES, SETTLE};
 use crate::core::wheel::{Caller, Config, Wheel};
 use std::cell::{Cell, RefCell};
 
@@ -237,7 +237,6 @@ fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
             let woken = Cell::new(0);
             let wakes = Waking(1, || woken.set(woken.get() + 1));
             assert_eq!(w.arm_at(&wakes, h, at(asked)), 0);
-            // An entry that is far is for an earlier tick.
             assert_eq!(notes(&w), 1 + u64::from(sleeps));
             assert_eq!(woken.get(), if sleeps { kicks } else { 0 });
             let next = w.next_expiry().expect("one is pending");
@@ -691,6 +690,89 @@ fn advance_in_parts(w: &Wheel, tick: u64) -> u32 {
         assert!(w.next_expiry().is_some_and(|next| next <= at(tick)));
     }
     unreachable!()
+}
+
+/// A call has enough in the middle of a cascade. Then the driver falls asleep, and takes notes of
+/// timers that come first in their lists by now, and move to an earlier tick.
+#[test]
+fn a_cascade_that_stops_and_timers_that_move_meanwhile() {
+    const SLOT: u64 = 256;
+    let w = wheel();
+    let own = &Own(1);
+    let n = 3 * BATCH as u64;
+    let all: Vec<_> = (0..n)
+        .map(|i| w.setup(own, Spec::default(), Some(at(2 * SLOT - 1 - i))))
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(fired(&w, 1, 9), []);
+    let enough = Enough(Cell::new(0));
+    assert!(!w.drive(0).unwrap().advance(at(SLOT), &enough));
+    assert_eq!(enough.0.get(), 1, "it asks behind a batch");
+    assert_eq!(w.entries(), n);
+    let moved = BATCH..BATCH + 2 * LANES as usize;
+    for (timer, tick) in all[moved.clone()].iter().zip(SLOT + 1..) {
+        assert_eq!(w.arm(own, *timer, at(tick), How::Always), Ok(true));
+    }
+    assert_eq!(asleep(&w), 0, "the cascade is not finished");
+    assert_eq!(w.entries(), n);
+    assert_eq!(
+        fired(&w, SLOT + moved.len() as u64, n as usize),
+        all[moved.clone()]
+    );
+    let mut rest = fired(&w, 2 * SLOT, n as usize);
+    rest.reverse();
+    assert_eq!(rest, [&all[..moved.start], &all[moved.end..]].concat());
+    assert_eq!(w.entries(), 0);
+}
+
+/// The timers that were cancelled lie in one bucket with a pending one. With each sleep some of
+/// their entries go, until the driver knows when it must wake.
+#[test]
+fn sleeps_come_to_the_end_of_the_timers_that_were_cancelled() {
+    const SLOT: u64 = 1 << 16;
+    let w = wheel();
+    let own = &Own(1);
+    let n = 15 * SETTLE as u64;
+    let all: Vec<_> = (0..n)
+        .map(|i| w.setup(own, Spec::default(), Some(at(SLOT + i))))
+        .map(Result::unwrap)
+        .collect();
+    w.setup(own, Spec::default(), Some(at(2 * SLOT - 1)))
+        .unwrap();
+    assert_eq!(asleep(&w), at(SLOT));
+    for timer in &all {
+        assert_eq!(w.cancel(own, *timer, false), Ok(true));
+    }
+    for sleeps in 1..=n / SETTLE as u64 {
+        assert_eq!(w.entries(), n + 1 - (sleeps - 1) * SETTLE as u64);
+        asleep(&w);
+    }
+    assert_eq!(asleep(&w), at(2 * SLOT - 1));
+    assert_eq!(w.entries(), 1);
+}
+
+/// Timers of one tick fire in the order in which they were armed, also if there are more of them
+/// than lists, and if the bucket was full before.
+#[test]
+fn timers_of_one_tick_fire_in_the_order_of_their_arms() {
+    let w = wheel();
+    let own = &Own(1);
+    let mut now = 0;
+    for _ in 0..3 {
+        for n in [1, LANES - 1, LANES, LANES + 1, 5 * LANES + 3] {
+            // The same slot again.
+            now += 256;
+            assert_eq!(fired(&w, now, 9), []);
+            let all: Vec<_> = (0..n)
+                .map(|_| w.setup(own, Spec::default(), Some(at(now + 9))))
+                .map(Result::unwrap)
+                .collect();
+            // In two calls.
+            let mut order = fired(&w, now + 9, n as usize / 2 + 1);
+            order.extend(fired(&w, now + 9, n as usize));
+            assert_eq!(order, all);
+        }
+    }
 }
 
 /// For lack of a note the driver looks at every timer, in parts. Another callback ends

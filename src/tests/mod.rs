@@ -70,7 +70,7 @@ impl Wheel {
 
     /// Whether an advance would find nothing to do.
     pub fn nothing_due(&self, now_ns: u64) -> bool {
-        self.drive(0).is_ok_and(|mut drive| {
+        self.drive(0).is_ok_and(|drive| {
             let nothing = drive.nothing_due(now_ns);
             drive.leave();
             nothing

@@ -211,7 +211,7 @@ fn check_books(w: &Wheel, threads: u64) -> String {
     let run = u64::from(crate::core::tunables::RUN);
     assert!(nodes <= SLOTS + 2 + threads * (1 + 2 * run), "{books}");
     assert!(entries <= nodes, "{books}");
-    assert_eq!(w.slab.bytes(), 32 * nodes);
+    assert_eq!(w.slab.bytes(), 48 * nodes);
     assert!(bytes <= most_note_bytes(nodes, threads), "{books}");
     books
 }

@@ -30,7 +30,7 @@ LAYOUT = {
     "wheel.shared.count.periods": 17112,
     "wheel.shared.count.drained": 17128,
     "wheel.slab.directory": 18176,
-    "wheel.slab.bump": 22288,
+    "wheel.slab.bump": 22284,
     "clock": 22416,
     "manual": 22424,
     "drive": 22804,
@@ -51,7 +51,7 @@ FLAGS_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 8, 26, 26, 54
 EXPONENT_SHIFT, EXPONENT = 6, 3 << 6
 GENERATION = (1 << LOW_BITS) - (1 << FLAGS_BITS)
 UNIT_BITS = 9
-HOT, FIRE = 16, 16
+HOT, FIRE, ENTRY = 16, 16, 16
 BLOCK_BITS, FIRST, SMALL = 17, 64, 1 << 15
 # Inboxes: src/core/inbox.rs.
 THREADS, INBOX, PAGE = 1 << 15, 256, 4096
@@ -152,7 +152,7 @@ class Wheel:
         # Where index 0 would lie if all hot records lay in one array.
         base = read(self.address + LAYOUT["wheel.slab.directory"] + 8 * block)
         hot = (base + index * HOT) % (1 << 64)
-        rare = hot + nodes * (HOT + FIRE) + (index % nodes) * (32 - HOT)
+        rare = hot + nodes * (HOT + FIRE + ENTRY) + (index % nodes) * (32 - HOT)
         return read(hot), read(hot + 8), hot + nodes * HOT, rare
 
     def timer(self, handle):

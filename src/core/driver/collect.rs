@@ -9,6 +9,7 @@
 //! takes them. Notes that come later are for ticks after the goal.
 
 use super::words::Driver;
+use crate::core::inbox::Pass;
 use crate::core::link::Place;
 use crate::core::tunables::BATCH;
 use crate::core::wheel::Wheel;
@@ -25,38 +26,40 @@ impl Wheel {
     /// until `is_enough`, which is asked after each batch. False if some are left. Follows a
     /// fence.
     #[inline]
-    pub(super) fn collect(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
+    pub(super) fn collect(&self, d: &Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
         // Relaxed: exchanged below. A request without a note is rare.
         let is_requested = self.shared.look_at_all.load(Ordering::Relaxed) != 0;
-        if !d.collects && !is_requested && !self.inboxes.are_dirty() {
+        if !d.collects.get() && !is_requested && !self.inboxes.are_dirty() {
             return true;
         }
         self.collect_rest(d, is_enough)
     }
 
-    fn collect_rest(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        if !d.collects {
-            d.collects = true;
-            self.inboxes.begin(&mut d.pass);
+    fn collect_rest(&self, d: &Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
+        let mut pass = d.pass.take();
+        if !d.collects.replace(true) {
+            self.inboxes.begin(&mut pass);
             // Acquire: pairs with the Release in `request_look_at_all`.
-            d.looks_at_all = self.shared.look_at_all.swap(0, Ordering::AcqRel) != 0;
+            let looks = self.shared.look_at_all.swap(0, Ordering::AcqRel) != 0;
+            d.looks_at_all.set(looks);
         }
-        while d.pass.thread != 0 || self.inboxes.go_to_next(&mut d.pass) {
-            if !self.take_notes(d, is_enough) {
+        while pass.thread != 0 || self.inboxes.go_to_next(&mut pass) {
+            if !self.take_notes(d, &pass, is_enough) {
+                d.pass.set(pass);
                 return false;
             }
-            d.pass.thread = 0;
+            pass.thread = 0;
         }
-        if d.looks_at_all && !self.look_at_rest(d, is_enough) {
+        if d.looks_at_all.get() && !self.look_at_rest(d, is_enough) {
             return false;
         }
-        d.collects = false;
+        d.collects.set(false);
         true
     }
 
     /// Takes the notes of the inbox at which the pass is. False if some may be left.
-    fn take_notes(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        let (thread, end) = (d.pass.thread, d.pass.end);
+    fn take_notes(&self, d: &Driver, pass: &Pass, is_enough: &mut impl FnMut() -> bool) -> bool {
+        let (thread, end) = (pass.thread, pass.end);
         let mut batch = [0; BATCH];
         loop {
             let (first, n) = self.inboxes.take(thread, end, &mut batch);
@@ -64,7 +67,7 @@ impl Wheel {
                 return true;
             }
             for index in &batch[..n] {
-                self.slab.records(*index).prefetch_hot_and_spot();
+                self.slab.records(*index).prefetch_for_look();
             }
             for (index, number) in batch[..n].iter().zip(first..) {
                 self.look(d, *index, Place { thread, number });
@@ -79,15 +82,16 @@ impl Wheel {
 
     /// Looks at every timer: a thread has requested a look without a note.
     #[cold]
-    fn look_at_rest(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        for index in self.slab.indices(d.looked_at) {
+    fn look_at_rest(&self, d: &Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
+        for index in self.slab.indices(d.looked_at.get()) {
             self.look(d, index, NO_PLACE);
-            d.looked_at = index + 1;
+            d.looked_at.set(index + 1);
             if index as usize % BATCH == 0 && is_enough() {
                 return false;
             }
         }
-        (d.looked_at, d.looks_at_all) = (0, false);
+        d.looked_at.set(0);
+        d.looks_at_all.set(false);
         fence(Ordering::SeqCst);
         true
     }

@@ -17,23 +17,23 @@ impl Wheel {
     /// is done.
     pub(super) fn drain(
         &self,
-        d: &mut Driver,
+        d: &Driver,
         thread: Thread,
         mut take: impl FnMut(&Fired) -> bool,
     ) -> bool {
         // drain.close, and the fence: race 4.
         self.gate.close();
         let mut room = true;
-        for index in self.slab.indices(d.drained) {
+        for index in self.slab.indices(d.drained.get()) {
             room = self.drain_node(thread, self.slab.records(index), &mut take);
-            d.drained = index + 1;
+            d.drained.set(index + 1);
             if !room {
                 break;
             }
         }
         // A later call begins anew: an arm may have been under way.
         if room {
-            d.drained = 0;
+            d.drained.set(0);
         }
         room
     }

@@ -24,20 +24,19 @@ impl Wheel {
     /// Looks at a timer whose note at `place` was taken. It fires nothing: the timers of other
     /// notes may be due before.
     #[inline(always)]
-    pub(super) fn look(&self, d: &mut Driver, index: u32, place: Place) {
+    pub(super) fn look(&self, d: &Driver, index: u32, place: Place) {
         let node = self.slab.records(index);
         let hot = node.hot();
         // look.read. Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        let (mut due, mut placed) = (state.due(d.hand), None);
-        if due == NEVER {
-            placed = d.buckets.tick(&self.slab, node, d.hand);
-            if placed.is_none() {
-                due = state.was_due(d.hand);
-            }
+        let placed = node.entry().tick.get();
+        let mut due = state.due(d.hand.get());
+        if due == NEVER && placed == 0 {
+            due = state.was_due(d.hand.get());
         }
         let reason = match due {
-            NEVER => placed.map_or(Reason::Nothing, Reason::Tick),
+            NEVER if placed == 0 => Reason::Nothing,
+            NEVER => Reason::Tick(placed),
             due => self.place_by(d, node, due),
         };
         // look.point. Mostly the link names this note. Acquire: pairs with arm.publish.
@@ -59,19 +58,21 @@ impl Wheel {
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
     /// enough. Returns the reason for a visit.
     #[inline(always)]
-    pub(super) fn place_by(&self, d: &mut Driver, node: Records<'_>, due: u64) -> Reason {
-        let (slab, hand) = (&self.slab, d.hand);
-        if let Some(tick) = d.buckets.tick(slab, node, hand) {
+    pub(super) fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> Reason {
+        let hand = d.hand.get();
+        let tick = node.entry().tick.get();
+        if tick != 0 {
             if tick <= due || tick <= hand {
                 return Reason::Tick(tick);
             }
-            d.buckets.remove(slab, node);
+            d.buckets.remove(&self.slab, node);
         }
         if due <= hand {
-            d.buckets.place_overdue(slab, node, hand);
+            d.buckets.place_overdue(&self.slab, node, hand);
             return Reason::Nothing;
         }
-        Reason::Tick(d.buckets.place(slab, node, due, hand))
+        d.buckets.place(&self.slab, node, due, hand);
+        Reason::Tick(due)
     }
 
     /// Step look.point.
@@ -90,9 +91,22 @@ impl Wheel {
     }
 
     /// Makes the entry of a timer that has none, and is due after the hand.
-    #[inline]
-    pub(super) fn place_after_visit(&self, d: &mut Driver, node: Records<'_>, due: u64) {
-        let tick = d.buckets.place(&self.slab, node, due, d.hand);
-        self.point(node.hot(), Reason::Tick(tick));
+    #[inline(always)]
+    pub(super) fn place_after_visit(&self, d: &Driver, node: Records<'_>, due: u64) {
+        d.buckets.place(&self.slab, node, due, d.hand.get());
+        let hot = node.hot();
+        // Mostly the link names the tick of the visit. Relaxed: the exchange decides.
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if link.is_note() || !Self::exchange_link(hot, link, Reason::Tick(due)) {
+            self.point(hot, Reason::Tick(due));
+        }
+    }
+
+    /// The same of a timer that a visit has found due later, or never.
+    #[inline(never)]
+    pub(super) fn place_later(&self, d: &Driver, node: Records<'_>, due: u64) {
+        if due != NEVER {
+            self.place_after_visit(d, node, due);
+        }
     }
 }

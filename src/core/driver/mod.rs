@@ -58,7 +58,7 @@ impl Wheel {
 
 impl<'a> Drive<'a> {
     /// The driver's own words.
-    fn words(&mut self) -> Opened<'a, Driver> {
+    fn words(&self) -> Opened<'a, Driver> {
         // SAFETY: the lock is held, and this is its only holder.
         unsafe { self.wheel.driver.open() }
     }
@@ -80,7 +80,7 @@ impl<'a> Drive<'a> {
 
     /// Whether an advance to `now_ns` would find nothing to do.
     #[inline]
-    pub fn nothing_due(&mut self, now_ns: u64) -> bool {
+    pub fn nothing_due(&self, now_ns: u64) -> bool {
         let wheel = self.wheel;
         // Relaxed: the hand moves under the lock.
         let hand = wheel.shared.hand.load(Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl<'a> Drive<'a> {
     pub fn advance(&mut self, now_ns: u64, sink: impl Sink) -> bool {
         let (wheel, thread) = (self.wheel, self.thread);
         let target = wheel.ticks.at_or_before(now_ns.min(END_OF_TIME - 1));
-        sweep::sweep(wheel, &mut self.words(), sink, target, thread)
+        sweep::sweep(wheel, &self.words(), sink, target, thread)
     }
 
     /// Finds the time at which the driver must wake; see `sleep.rs`. True if all is done: false if
@@ -119,15 +119,15 @@ impl<'a> Drive<'a> {
         mut is_enough: impl FnMut() -> bool,
         set: impl FnMut(u64),
     ) -> bool {
-        let mut d = self.words();
-        self.wheel.sleep(&mut d, sleeper, &mut is_enough, set);
-        !d.collects
+        let d = self.words();
+        self.wheel.sleep(&d, sleeper, &mut is_enough, set);
+        !d.collects.get()
     }
 
     /// Hands back every pending timer; see `drain.rs`.
     pub fn drain(&mut self, take: impl FnMut(&Fired) -> bool) -> bool {
         let thread = self.thread;
-        self.wheel.drain(&mut self.words(), thread, take)
+        self.wheel.drain(&self.words(), thread, take)
     }
 }
 

@@ -123,7 +123,7 @@ impl Wheel {
     /// Behind the claim of a periodic timer: what the next deadline needs.
     pub(super) fn go_on(
         &self,
-        d: &mut Driver,
+        d: &Driver,
         node: Records<'_>,
         fired: &mut Fired,
         next: &Next,
@@ -132,8 +132,9 @@ impl Wheel {
         self.write_next(node.index, extra, next.early, 0);
         let missed = extra.left_out + next.missed;
         fired.missed = shown(missed);
-        let due = next.word.deadline(d.hand);
-        if due > d.hand && due != NEVER {
+        let hand = d.hand.get();
+        let due = next.word.deadline(hand);
+        if due > hand && due != NEVER {
             self.place_after_visit(d, node, due);
         }
         self.shared.count.periods.bump(1);

@@ -19,9 +19,9 @@
 
 use super::words::{Driver, Settled};
 use crate::core::alarm::Sleeper;
-use crate::core::entry::entry_tick;
 use crate::core::link::{Link, Reason};
 use crate::core::record::Hot;
+use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER, STEP};
 use crate::core::tunables::SETTLE;
 use crate::core::wheel::Wheel;
@@ -38,7 +38,7 @@ impl Wheel {
     /// since each arm wakes it.
     pub(super) fn sleep(
         &self,
-        d: &mut Driver,
+        d: &Driver,
         sleeper: Sleeper,
         is_enough: &mut impl FnMut() -> bool,
         mut set: impl FnMut(u64),
@@ -48,10 +48,10 @@ impl Wheel {
         // sleep.look
         self.collect(d, is_enough);
         let next = self.settle(d);
-        self.shared.count.entries.set(d.buckets.entries);
+        self.shared.count.entries.set(d.buckets.entries.get());
         self.alarm.lower(next);
         let hand = self.gate.hand();
-        let longest = d.goal.saturating_add(STEP);
+        let longest = d.goal.get().saturating_add(STEP);
         self.alarm.sleep(sleeper, longest, |tick| {
             // At once if the hand is there: the clock may have stepped back behind the hand.
             set(match tick <= hand {
@@ -63,32 +63,29 @@ impl Wheel {
 
     /// The first tick at which a visit is wanted. Never later than the truth, and as exact as
     /// a bounded amount of work allows. The next call goes on with that work.
-    pub(super) fn settle(&self, d: &mut Driver) -> u64 {
-        let hand = d.hand;
-        d.settled = Settled::Enough;
+    pub(super) fn settle(&self, d: &Driver) -> u64 {
+        let hand = d.hand.get();
+        d.settled.set(Settled::Enough);
         if d.is_interrupted() {
             return hand;
         }
         let mut left = SETTLE;
         while let Some((bucket, entered)) = d.buckets.first(hand) {
             if left == 0 {
-                d.settled = Settled::Unknown;
+                d.settled.set(Settled::Unknown);
                 return entered.max(d.buckets.least(bucket));
             }
             left -= 1;
-            match d.buckets.earliest(&self.slab, bucket, hand, SETTLE) {
-                Ok((index, tick)) => {
-                    if !self.settle_entry(d, index, tick) {
-                        d.settled = Settled::Timer(index, tick);
-                        return tick;
-                    }
+            match d.buckets.earliest(&self.slab, bucket, SETTLE) {
+                Some(Ok((node, tick))) if !self.settle_entry(d, node, tick) => {
+                    d.settled.set(Settled::Timer(node.index, tick));
+                    return tick;
                 }
-                // One of too many. It may go nevertheless.
-                Err((index, tick)) => {
-                    if !self.settle_entry(d, index, tick) {
-                        return entered.max(d.buckets.least(bucket));
-                    }
+                // There are too many. This one may go nevertheless.
+                Some(Err((node, tick))) if !self.settle_entry(d, node, tick) => {
+                    return entered.max(d.buckets.least(bucket));
                 }
+                _ => {}
             }
         }
         NEVER
@@ -98,27 +95,26 @@ impl Wheel {
     /// changed.
     #[inline]
     pub(super) fn is_settled(&self, d: &Driver) -> bool {
-        match d.settled {
+        match d.settled.get() {
             Settled::Unknown => false,
             Settled::Enough => true,
             Settled::Timer(index, tick) => {
                 // Relaxed: with an old value the driver comes early, or settles in vain.
                 let state = self.slab.hot(index).state.load(Ordering::Relaxed);
-                StateWord(state).due(d.hand) <= tick
+                StateWord(state).due(d.hand.get()) <= tick
             }
         }
     }
 
     /// Drops the entry of a timer that rests, or moves it if the timer is due later. False if
     /// the entry stays.
-    fn settle_entry(&self, d: &mut Driver, index: u32, tick: u64) -> bool {
-        let (node, hand) = (self.slab.records(index), d.hand);
-        let hot = node.hot();
+    fn settle_entry(&self, d: &Driver, node: Records<'_>, tick: u64) -> bool {
+        let (hot, hand) = (node.hot(), d.hand.get());
         // settle.read. Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         let due = match state.due(hand) {
             NEVER => None,
-            due => Some(entry_tick(due.max(hand + 1), hand)),
+            due => Some(due.max(hand + 1)),
         };
         if due.is_some_and(|due| due <= tick) {
             return false;

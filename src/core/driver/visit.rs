@@ -33,6 +33,7 @@ use crate::core::period::BURST;
 use crate::core::record::{self, Hot};
 use crate::core::slab::Records;
 use crate::core::state::{Found, Handle, StateWord, NEVER, STEP};
+use crate::core::tunables::BATCH;
 use crate::core::wheel::{Wheel, NOBODY};
 use crate::sync::{fence_after_rmw, Ordering};
 
@@ -52,6 +53,8 @@ pub(super) struct Visits<'a, S> {
     tick: u64,
     now_ns: u64,
     due: StateWord,
+    /// The entries that were taken out of buckets.
+    taken: usize,
     /// The sweep ends here.
     pub stop: bool,
 }
@@ -66,6 +69,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             tick: 0,
             now_ns: 0,
             due: StateWord::NONE,
+            taken: 0,
             stop: false,
         }
     }
@@ -81,9 +85,20 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
     }
 
+    /// Whether the sweep stops behind an entry that was taken: the sink is asked now and then.
+    #[inline(always)]
+    pub fn stops_behind_one(&mut self) -> bool {
+        self.taken += 1;
+        if self.taken % BATCH != 0 {
+            return false;
+        }
+        self.stop = self.sink.is_enough();
+        self.stop
+    }
+
     fn times(&self, d: &Driver) -> Times {
         Times {
-            hand: d.hand,
+            hand: d.hand.get(),
             target: self.target,
             now_ns: self.sink.now_ns(),
         }
@@ -107,7 +122,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     /// Looks at a timer whose entry was taken. The short way is for a plain one with a callback,
     /// whose word is like `due`. False if the sweep is to stop.
     #[inline(always)]
-    pub fn visit(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
+    pub fn visit(&mut self, d: &Driver, node: Records<'_>) -> bool {
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(node.hot().state.load(Ordering::Acquire));
         if state.is_like(self.due) {
@@ -117,14 +132,21 @@ impl<'a, S: Sink> Visits<'a, S> {
                     return goes_on;
                 }
             }
-        } else if !state.is_armed() {
-            return true;
+        } else {
+            match state.found(self.tick) {
+                Found::Resting => return true,
+                Found::Later(due) => {
+                    self.wheel.place_later(d, node, due);
+                    return true;
+                }
+                Found::Due(_) | Found::Busy(_) => {}
+            }
         }
         self.visit_slowly(d, node)
     }
 
     #[inline(never)]
-    fn visit_slowly(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
+    fn visit_slowly(&mut self, d: &Driver, node: Records<'_>) -> bool {
         let tick = self.tick;
         loop {
             // visit.read, again: as above.
@@ -132,9 +154,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             let seen = match state.found(tick) {
                 Found::Resting => return true,
                 Found::Later(due) => {
-                    if due != NEVER {
-                        self.wheel.place_after_visit(d, node, due);
-                    }
+                    self.wheel.place_later(d, node, due);
                     return true;
                 }
                 Found::Due(due) => self.fire(d, node, state, due),
@@ -207,7 +227,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     /// Fires any timer that is due; another word if that is to be looked at.
     fn fire(
         &mut self,
-        d: &mut Driver,
+        d: &Driver,
         node: Records<'_>,
         state: StateWord,
         due: u64,
@@ -268,7 +288,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     #[inline(never)]
     fn look_again(
         &mut self,
-        d: &mut Driver,
+        d: &Driver,
         node: Records<'_>,
         word: StateWord,
         goes_on: bool,
@@ -276,7 +296,8 @@ impl<'a, S: Sink> Visits<'a, S> {
         if goes_on {
             return Err(word);
         }
-        d.buckets.place_overdue(&self.wheel.slab, node, d.hand);
+        d.buckets
+            .place_overdue(&self.wheel.slab, node, d.hand.get());
         Ok(false)
     }
 
@@ -284,7 +305,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     #[cold]
     fn pass_over(
         &mut self,
-        d: &mut Driver,
+        d: &Driver,
         node: Records<'_>,
         state: StateWord,
         due: u64,

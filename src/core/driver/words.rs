@@ -1,26 +1,30 @@
 //! The driver's own words, which the right to drive opens: what one call leaves to the next.
+//!
+//! All of them are cells: while the driver runs a callback, it has no exclusive reference to
+//! any of them.
 
 use crate::core::buckets::Buckets;
 use crate::core::inbox::Pass;
+use core::cell::Cell;
 
 pub(crate) struct Driver {
     /// The last tick that was swept, or the tick of the sweep.
-    pub hand: u64,
+    pub hand: Cell<u64>,
     /// The goal of the present sweep, as it was announced.
-    pub goal: u64,
+    pub goal: Cell<u64>,
     /// The levels below this one still have a slot to empty, at the tick of the hand. 0 unless
     /// a sweep has stopped there.
-    pub levels_left: u32,
+    pub levels_left: Cell<u32>,
     /// A collection has begun, and not ended; with a look at every timer.
-    pub collects: bool,
-    pub looks_at_all: bool,
+    pub collects: Cell<bool>,
+    pub looks_at_all: Cell<bool>,
     /// The inbox at which it goes on, and the index at which that look goes on.
-    pub pass: Pass,
-    pub looked_at: u32,
+    pub pass: Cell<Pass>,
+    pub looked_at: Cell<u32>,
     /// The index at which a drain goes on, or 0.
-    pub drained: u32,
+    pub drained: Cell<u32>,
     /// What the last settling has found.
-    pub settled: Settled,
+    pub settled: Cell<Settled>,
     pub buckets: Buckets,
 }
 
@@ -38,24 +42,24 @@ pub(crate) enum Settled {
 impl Driver {
     pub fn new(hand: u64, buckets: Buckets) -> Self {
         Driver {
-            hand,
-            goal: hand,
-            levels_left: 0,
-            collects: false,
-            looks_at_all: false,
-            pass: Pass::default(),
-            looked_at: 0,
-            drained: 0,
-            settled: Settled::Enough,
+            hand: Cell::new(hand),
+            goal: Cell::new(hand),
+            levels_left: Cell::new(0),
+            collects: Cell::new(false),
+            looks_at_all: Cell::new(false),
+            pass: Cell::default(),
+            looked_at: Cell::new(0),
+            drained: Cell::new(0),
+            settled: Cell::new(Settled::Enough),
             buckets,
         }
     }
 
     /// Whether a call has stopped before its goal, or a timer is due.
-    pub fn is_interrupted(&mut self) -> bool {
-        self.collects
-            || self.hand != self.goal
-            || self.levels_left != 0
+    pub fn is_interrupted(&self) -> bool {
+        self.collects.get()
+            || self.hand.get() != self.goal.get()
+            || self.levels_left.get() != 0
             || self.buckets.has_overdue()
     }
 }
