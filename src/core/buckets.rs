@@ -100,6 +100,8 @@ pub(crate) struct Buckets {
     pub levels: Levels,
     /// A bit for each bucket that is marked.
     marks: *const Cell<u64>,
+    /// A bit for each level that may have a marked bucket behind the hand.
+    occupied: Cell<u64>,
     buckets: *const Bucket,
     lanes: *const Lanes,
     /// The bucket in which the first entry of a lane may name one before it that was taken; or
@@ -130,6 +132,7 @@ impl Buckets {
             lanes,
             buckets,
             marks: buckets.wrapping_add(count).cast(),
+            occupied: Cell::new(0),
             levels,
             torn: Cell::new(NONE),
             entries: Cell::new(0),
@@ -192,12 +195,13 @@ impl Buckets {
     /// Places the entry of a timer that has none, for a tick that is not before the hand.
     #[inline(always)]
     pub fn place(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) {
-        let number = self.levels.bucket(tick, self.levels.level(tick, hand));
-        if self.levels.is_lowest(number) {
+        let level = self.levels.level(tick, hand);
+        if level == 0 {
             // It is visited within a turn of that level.
             node.prefetch();
         }
-        self.put(slab, node, number, tick);
+        self.occupied.set(self.occupied.get() | 1 << level);
+        self.put(slab, node, self.levels.bucket(tick, level), tick);
     }
 
     /// Places the entry of a timer that has none in the overdue bucket.
@@ -250,21 +254,26 @@ impl Buckets {
         mark.set(mark.get() & !(1 << (number as usize % BITS)));
     }
 
-    /// A bucket that is to be emptied. Fetches what that needs for the first entry of each lane.
+    /// A bucket that is to be emptied.
     #[inline(always)]
-    pub fn empty<const VISITS: bool>(&self, slab: &Slab, number: u32) -> Emptied<'_> {
+    pub fn empty(&self, slab: &Slab, number: u32) -> Emptied<'_> {
         self.mend(slab);
-        let (bucket, lanes) = (self.bucket(number), self.lanes(number));
-        let used = bucket.turn.get().min(LANES);
-        for lane in &lanes[..used as usize] {
-            slab.records(lane.first.get()).prefetch_entry::<VISITS>();
-        }
+        let bucket = self.bucket(number);
         Emptied {
             buckets: self,
             number,
             bucket,
-            lanes,
-            used,
+            lanes: self.lanes(number),
+            used: bucket.turn.get().min(LANES),
+        }
+    }
+
+    /// Fetches what visits to the first timer of each lane of a bucket need.
+    #[inline(always)]
+    pub fn prefetch(&self, slab: &Slab, number: u32) {
+        let used = self.bucket(number).turn.get().min(LANES);
+        for lane in &self.lanes(number)[..used as usize] {
+            slab.records(lane.first.get()).prefetch();
         }
     }
 
@@ -323,14 +332,19 @@ impl Buckets {
     /// The same of a bucket that is marked, and may be empty.
     #[inline]
     pub fn first_marked(&self, hand: u64) -> Option<(u32, u64)> {
-        for level in 0..self.levels.count {
+        loop {
+            let occupied = self.occupied.get();
+            if occupied == 0 {
+                return None;
+            }
+            let level = occupied.trailing_zeros();
             let (base, slots) = self.levels.slots(level);
             let from = self.levels.digit(hand, level) + 1;
             if let Some(number) = self.next_marked(base + from, base + slots) {
                 return Some((number, self.levels.entered(hand, level, number - base)));
             }
+            self.occupied.set(occupied & (occupied - 1));
         }
-        None
     }
 
     /// The first marked bucket, from one to before another. A level has whole words.
@@ -428,7 +442,11 @@ impl Emptied<'_> {
             // state word, which waits for all writes before it.
             self.buckets.torn.set(self.number);
             lane.first.set(next);
-            slab.records(next).prefetch_entry::<VISITS>();
+            let next = slab.records(next);
+            match VISITS {
+                true => next.prefetch(),
+                false => next.prefetch_cold(),
+            }
         } else {
             lane.first.set(0);
             lane.last.set(0);

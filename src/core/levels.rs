@@ -65,13 +65,8 @@ impl Levels {
 
     /// Buckets of a level: the number of the first, and how many.
     pub fn slots(&self, level: u32) -> (u32, u32) {
-        let l = self.levels[level as usize];
+        let l = self.levels[level as usize % MOST_LEVELS];
         (l.base, l.mask + 1)
-    }
-
-    #[inline(always)]
-    pub fn is_lowest(&self, bucket: u32) -> bool {
-        bucket <= self.levels[0].mask
     }
 
     /// The level that an entry for tick `k` belongs to while the hand is at `hand`: the

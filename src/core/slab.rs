@@ -27,7 +27,7 @@
 
 use super::error::Error;
 use super::place::make_at;
-use super::record::{Entry, Fire, Hot, Rare};
+use super::record::{Cold, Entry, Fire, Hot, Rare};
 use super::stack::{Stack, NUMBERS};
 use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, RUN};
@@ -54,13 +54,9 @@ const _: () = assert!(BLOCK * BLOCKS <= NUMBERS);
 /// The maximum number of live timers. It does not depend on how the blocks are laid out.
 pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 
-/// Where the arrays of a block lie. Each of the first three has room for records of one size.
-const FIRE_AT: usize = BLOCK * size_of::<Hot>();
-const ENTRIES_AT: usize = 2 * FIRE_AT;
-const RARE_AT: usize = 3 * FIRE_AT;
-const _: () = assert!(size_of::<Fire>() == size_of::<Hot>());
-/// 0, except under the model checkers, whose atomics are larger.
-const LESS: usize = size_of::<Hot>() - size_of::<Entry>();
+/// Where the arrays of a block lie.
+const COLD_AT: usize = BLOCK * size_of::<Hot>();
+const RARE_AT: usize = COLD_AT + BLOCK * size_of::<Cold>();
 /// A block is a multiple of a huge page.
 const PAGES: usize = if CHECKED { 256 } else { 2 << 20 };
 const BLOCK_BYTES: usize = (RARE_AT + BLOCK * size_of::<Rare>()).next_multiple_of(PAGES);
@@ -113,45 +109,40 @@ impl<'s> Records<'s> {
     }
 
     #[inline(always)]
-    pub fn fire(self) -> &'s Fire {
+    fn cold_at(self) -> *const u8 {
+        let nth = self.index as usize % BLOCK;
+        let further = nth * (size_of::<Cold>() - size_of::<Hot>());
+        self.at.wrapping_add(COLD_AT + further)
+    }
+
+    #[inline(always)]
+    pub fn cold(self) -> &'s Cold {
         // SAFETY: as above.
-        unsafe { &*self.at.wrapping_add(FIRE_AT).cast() }
+        unsafe { &*self.cold_at().cast() }
+    }
+
+    /// Fetches what a look or a visit needs.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        prefetch(self.at);
+        self.prefetch_cold();
+    }
+
+    /// Fetches the entry.
+    #[inline(always)]
+    pub fn prefetch_cold(self) {
+        prefetch(self.cold_at());
     }
 
     /// The driver's alone.
     #[inline(always)]
     pub fn entry(self) -> &'s Entry {
-        // SAFETY: as above.
-        unsafe { &*self.entry_at().cast() }
+        &self.cold().entry
     }
 
     #[inline(always)]
-    fn entry_at(self) -> *const u8 {
-        let nth = self.index as usize % BLOCK;
-        self.at.wrapping_add(ENTRIES_AT).wrapping_sub(nth * LESS)
-    }
-
-    /// Fetches what a visit to the timer needs.
-    #[inline(always)]
-    pub fn prefetch(self) {
-        prefetch(self.at);
-        prefetch(self.at.wrapping_add(FIRE_AT));
-    }
-
-    /// Fetches what a look at the timer needs.
-    #[inline(always)]
-    pub fn prefetch_for_look(self) {
-        prefetch(self.at);
-        prefetch(self.entry_at());
-    }
-
-    /// Fetches the entry; for a visit, the other records, too.
-    #[inline(always)]
-    pub fn prefetch_entry<const VISIT: bool>(self) {
-        prefetch(self.entry_at());
-        if VISIT {
-            self.prefetch();
-        }
+    pub fn fire(self) -> &'s Fire {
+        &self.cold().fire
     }
 }
 
@@ -217,7 +208,7 @@ impl Slab {
 
     /// Where the hot record of index 0 would lie, if those of a block lie at `at`.
     fn origin(at: *mut u8, block: usize) -> *mut u8 {
-        at.wrapping_sub(block * FIRE_AT)
+        at.wrapping_sub(block * COLD_AT)
     }
 
     /// The value in the directory for a block that is not mapped.
@@ -229,7 +220,7 @@ impl Slab {
     fn place(&self, index: u32) -> *mut u8 {
         // Hidden, or the compiler computes the block from the handle a second time.
         let at = opaque((index % (1 << INDEX_BITS)) as usize * size_of::<Hot>());
-        let block = at / FIRE_AT;
+        let block = at / COLD_AT;
         // The model checkers' slabs are smaller.
         if BLOCK * BLOCKS < 1 << INDEX_BITS && block >= BLOCKS {
             return self.nowhere(block).wrapping_add(at);
@@ -313,7 +304,7 @@ impl Slab {
         // SAFETY: zeroed bytes for all of it, seen by nobody else yet.
         unsafe {
             init(fresh.cast::<Hot>(), BLOCK);
-            init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
+            init(fresh.add(COLD_AT).cast::<Cold>(), BLOCK);
             init(fresh.add(RARE_AT).cast::<Rare>(), BLOCK);
         }
         let origin = Self::origin(fresh, block);
@@ -512,7 +503,7 @@ impl Slab {
 
     /// Bytes of the records that were handed out so far, without the rare ones.
     pub fn bytes(&self) -> u64 {
-        let one = size_of::<Hot>() + size_of::<Fire>() + size_of::<Entry>();
+        let one = size_of::<Hot>() + size_of::<Cold>();
         ((self.bump.load(Ordering::Relaxed) - FIRST) as usize * one) as u64
     }
 
@@ -523,7 +514,7 @@ impl Slab {
             let entry = entry.load(Ordering::Acquire);
             if entry != self.nowhere(block) {
                 // SAFETY: mapped by `map_block`.
-                unsafe { unmap(entry.wrapping_add(block * FIRE_AT), BLOCK_BYTES) };
+                unsafe { unmap(entry.wrapping_add(block * COLD_AT), BLOCK_BYTES) };
             }
         }
     }

@@ -67,7 +67,7 @@ impl Wheel {
                 return true;
             }
             for index in &batch[..n] {
-                self.slab.records(*index).prefetch_for_look();
+                self.slab.records(*index).prefetch();
             }
             for (index, number) in batch[..n].iter().zip(first..) {
                 self.look(d, *index, Place { thread, number });

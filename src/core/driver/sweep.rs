@@ -118,7 +118,8 @@ fn empty_levels<S: Sink>(d: &Driver, v: &mut Visits<'_, S>) {
 /// Places the entries of a bucket again, nearer to the hand, up to where the sweep stops.
 fn cascade<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
     let (slab, hand) = (&v.wheel.slab, d.hand.get());
-    let emptied = d.buckets.empty::<false>(slab, bucket);
+    let emptied = d.buckets.empty(slab, bucket);
+    d.buckets.prefetch(slab, bucket);
     while let Some((node, tick)) = emptied.pop::<false>(slab) {
         probe!(cascade, v.wheel, tick);
         d.buckets.place(slab, node, tick, hand);
@@ -132,7 +133,11 @@ fn cascade<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
 fn visit_all<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
     let slab = &v.wheel.slab;
     v.begin_tick(d.hand.get());
-    let emptied = d.buckets.empty::<true>(slab, bucket);
+    let emptied = d.buckets.empty(slab, bucket);
+    // Their memory arrives while these are visited.
+    if let Some((next, _)) = d.buckets.first_marked(d.hand.get()) {
+        d.buckets.prefetch(slab, next);
+    }
     while let Some((node, _)) = emptied.pop::<true>(slab) {
         if !v.visit(d, node) {
             v.stop = true;
