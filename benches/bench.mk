@@ -25,7 +25,8 @@ BENCH_C   := $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_CXX := $(CXX) -std=c++17 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) \
 	$(if $(FIFO),--fifo)
-BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-prefetch ours cost-program)
+BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch ours \
+	cost-program)
 BENCH_CORE := $(BENCH_OURS) $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing
 # The server: one program for each kind of timers, and one that makes the load.
 SERVER := $(BENCH)/server
@@ -105,6 +106,7 @@ HOW_spin        := -DLOCK_SPIN
 HOW_mutex       := -DLOCK_MUTEX
 HOW_common      := -DCOMMON
 HOW_prefetch    := -DPREFETCH
+HOW_owned       := -DOWNED
 HOW_each        := -DWHEEL_EACH
 FLAGS_hwheel     = $(LIBRARY_CC) $(LIBRARY_LD)
 FLAGS_ratas      = -isystem $(RATAS)/src
@@ -116,7 +118,7 @@ RATAS_PROGRAMS    := ratas ratas-prefetch ratas-spin ratas-mutex
 WAHERN_PROGRAMS   := wahern wahern-prefetch wahern-spin wahern-mutex
 LIBUV_PROGRAMS    := libuv libuv-spin libuv-mutex
 LIBEVENT_PROGRAMS := libevent libevent-common
-WORKLOADS := hwheel hwheel-prefetch nothing timerfd $(RATAS_PROGRAMS) $(WAHERN_PROGRAMS) \
+WORKLOADS := hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch nothing timerfd $(RATAS_PROGRAMS) $(WAHERN_PROGRAMS) \
 	$(LIBUV_PROGRAMS) $(LIBEVENT_PROGRAMS)
 BENCH_HEADERS := benches/bench.h benches/wheel.h $(wildcard benches/wheels/*.h)
 compile = $(if $(findstring ratas,$@),$(BENCH_CXX) -x c++,$(BENCH_C))

@@ -28,6 +28,9 @@ static inline int bench_create(enum bench_clock clock, uint64_t tick_ns, bench_w
 	options.size = sizeof options;
 	options.clock = (uint32_t)clock;
 	options.tick_ns = tick_ns;
+#ifdef OWNED
+	options.owned = 1;
+#endif
 	return hwheel_create(&options, wheel);
 }
 

@@ -27,17 +27,23 @@
  *		return hwheel_destroy(wheel) != 0;
  *	}
  *
+ * One thread, or several? An event loop that uses its timers alone makes an
+ * owned wheel, with hwheel_options.owned. Its calls need no locked instruction.
+ * Other threads send the owner timers by hwheel_once() without a handle, for
+ * example without a delay, as messages. Any thread may use the timers of a
+ * shared wheel, which is the default.
+ *
  * The program must drive the wheel, in one of four ways. hwheel_start() starts
  * a thread for it. An event loop watches hwheel_fd() and calls hwheel_poll(). A
  * loop that sleeps in its own call gives hwheel_options.wake, and polls at
  * hwheel_run.next_ns. Or the caller keeps the time and calls hwheel_advance().
  *
- * A server with several event loops has a wheel for each loop, and each loop
- * drives its own. Any thread may arm, move, cancel and free timers in any
- * wheel. A timer without a delay in another loop's wheel is a message to that
- * loop. A connection that moves frees its timers in the old wheel and sets up
- * new ones in the new wheel. hwheel(7) has the rules for events that are
- * already on their way, and says when one wheel for all loops is right.
+ * A server with several event loops has an owned wheel for each loop. A timer
+ * without a delay in another loop's wheel is a message to that loop. A
+ * connection that moves frees its timers in the old wheel, and sends a message
+ * to the new loop, which sets up new ones. hwheel(7) has the rules for events
+ * that are already on their way. It says when one shared wheel for all loops is
+ * right.
  *
  * Rules for all functions:
  *
@@ -45,6 +51,10 @@
  *   hwheel_strerror() puts into words. A call that fails changes nothing and
  *   writes no output. errno keeps its value.
  * - Any thread may call them at any time, unless "Context" says otherwise.
+ * - In an owned wheel, calls of another thread than the owner return -EPERM,
+ *   and look at no other argument before. Other threads may call hwheel_once()
+ *   with a NULL @timer, hwheel_own(), and the functions that take a const
+ *   wheel, except hwheel_key_pending().
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
  * - A delay starts at the time of the call, even in a callback that runs late.
@@ -260,6 +270,14 @@ typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
  * @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
  *   value is -EINVAL.
  *
+ * @owned: 1 for a wheel that one thread owns, 0 for one that any thread may
+ *   use; default 0. The thread that calls hwheel_create() is the owner, until
+ *   it calls hwheel_disown(). Other threads send the owner timers by
+ *   hwheel_once() without a handle. @wake or the descriptor wakes the owner
+ *   for them; without either nobody is woken. An arm of the owner does not
+ *   call @wake: the owner drives the wheel before it sleeps. Not together with
+ *   @workers or @executor, and hwheel_start() returns -EINVAL.
+ *
  * Without workers or an executor, @queue and @overload are checked, but have no
  * effect.
  */
@@ -278,6 +296,7 @@ struct hwheel_options {
 	void *executor_arg;
 	hwheel_wake_fn wake;
 	void *wake_arg;
+	uint32_t owned;
 };
 
 /**
@@ -295,6 +314,8 @@ struct hwheel_options {
  * * -E2BIG - the options have members that this version does not know, or @size
  *   is above 4096.
  * * -ENOMEM - no memory, no address space, or no key of pthread_key_create().
+ * * -EUSERS - the wheel is to be an owned one, and 32767 other threads of the
+ *   process use timers.
  * * -EAGAIN - the system cannot start the workers.
  *
  * Context: any thread. May block in the kernel for memory.
@@ -302,6 +323,51 @@ struct hwheel_options {
 HWHEEL_MUST_CHECK
 int hwheel_create(const struct hwheel_options *options,
 		  struct hwheel **wheel);
+
+/**
+ * hwheel_disown() - Give up an owned wheel.
+ * @wheel: a wheel of hwheel_options.owned.
+ *
+ * Afterwards nobody owns the wheel, until a thread calls hwheel_own(). Timers
+ * stay pending. Other threads may send timers meanwhile.
+ *
+ * Return:
+ * * 0 - nobody owns the wheel.
+ * * -EINVAL - @wheel is NULL, or a shared wheel.
+ * * -EPERM - another thread owns the wheel, or nobody does.
+ * * -EDEADLK - the call comes from a callback of this wheel.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread, but not in a callback of this wheel. Never blocks.
+ */
+HWHEEL_MUST_CHECK
+int hwheel_disown(struct hwheel *wheel);
+
+/**
+ * hwheel_own() - Become the owner of a wheel that nobody owns.
+ * @wheel: a wheel of hwheel_options.owned.
+ *
+ * Takes the wheel after hwheel_disown(), or from a thread that has ended. The
+ * new owner sees all that the last owner did. It drives the wheel before it
+ * sleeps, because a timer that another thread sent meanwhile may be due.
+ *
+ * A thread has ended when the destructors of its thread-specific data have
+ * run. They run while main() returns only in other threads than that of
+ * main().
+ *
+ * Return:
+ * * 0 - the calling thread owns the wheel.
+ * * -EINVAL - @wheel is NULL, or a shared wheel.
+ * * -EBUSY - another thread owns the wheel, or the last owner ended in a
+ *   callback of it.
+ * * -EUSERS - 32767 other threads of the process use timers.
+ * * -ENOMEM - no memory.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread. May block in the kernel for memory.
+ */
+HWHEEL_MUST_CHECK
+int hwheel_own(struct hwheel *wheel);
 
 /**
  * hwheel_destroy() - Stop and free a wheel.
@@ -317,6 +383,8 @@ int hwheel_create(const struct hwheel_options *options,
  *
  * Return:
  * * 0 - the wheel is gone.
+ * * -EPERM - the wheel is an owned one, and another thread owns it or nobody
+ *   does. hwheel_own() comes first then.
  * * -EDEADLK - the call comes from a callback, the executor or the wake
  *   function of this wheel, or from a callback that another callback waits for;
  *   nothing has changed.

@@ -81,7 +81,7 @@ unsafe impl<T: Send> Sync for Guarded<T> {}
 pub(crate) struct Opened<'a, T> {
     value: &'a T,
     #[cfg(loom)]
-    _witness: loom::cell::MutPtr<()>,
+    _witness: Option<loom::cell::MutPtr<()>>,
 }
 
 impl<T> Guarded<T> {
@@ -96,10 +96,20 @@ impl<T> Guarded<T> {
     /// # Safety
     /// While the result lives no other thread opens it.
     pub unsafe fn open(&self) -> Opened<'_, T> {
+        // SAFETY: the caller's promise.
+        unsafe { self.open_within(false) }
+    }
+
+    /// As `open`; also while this thread has it open already, which it says.
+    ///
+    /// # Safety
+    /// As for `open`.
+    pub unsafe fn open_within(&self, is_open: bool) -> Opened<'_, T> {
+        _ = is_open;
         Opened {
             value: &self.value,
             #[cfg(loom)]
-            _witness: self.witness.get_mut(),
+            _witness: (!is_open).then(|| self.witness.get_mut()),
         }
     }
 }

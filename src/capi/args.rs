@@ -36,6 +36,18 @@ pub(super) fn with<R: Into<c_int>>(
     wheel.map_or(EINVAL, |host| number(f(host)))
 }
 
+/// The same of a call that another thread than the owner may not make: that is looked at first.
+#[inline(always)]
+pub(super) fn with_mine<R: Into<c_int>>(
+    wheel: Wheel<'_>,
+    f: impl FnOnce(&Host) -> Result<R, Errno>,
+) -> c_int {
+    with(wheel, |host| {
+        host.check_mine()?;
+        f(host)
+    })
+}
+
 /// The size of a caller's extensible struct, which is its first word.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
 //! Driving a wheel, and its end.
 
-use super::args::{extensible, with, Wheel, EINVAL};
+use super::args::{extensible, with, with_mine, Wheel, EINVAL};
 use super::event::{fill, hwheel_event};
 use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::time::time;
@@ -54,7 +54,7 @@ unsafe fn drive(
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
-    with(wheel, |host| {
+    with_mine(wheel, |host| {
         // SAFETY: the caller's promise.
         let given = unsafe { extensible(run) }?;
         let bounds = Bounds {
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn hwheel_poll(
 #[no_mangle]
 #[must_use]
 pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
-    with(wheel, Host::descriptor)
+    with_mine(wheel, Host::descriptor)
 }
 
 /// hwheel_start() - Start the tick thread.
@@ -225,7 +225,7 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 #[no_mangle]
 #[must_use]
 pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
-    with(wheel, |h| h.start().map(|()| 0))
+    with_mine(wheel, |h| h.start().map(|()| 0))
 }
 
 /// hwheel_stop() - Stop the tick thread.
@@ -261,7 +261,7 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// not hold a lock that a callback takes.
 #[no_mangle]
 pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
-    with(wheel, |h| h.stop().map(|()| 0))
+    with_mine(wheel, |h| h.stop().map(|()| 0))
 }
 
 /// hwheel_run_queued() - Run one queued callback.
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn hwheel_drain(
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    with(wheel, |host| {
+    with_mine(wheel, |host| {
         let drain = |room: Room<'_>| host.drain(room.ok_or(EINVAL)?);
         // SAFETY: the caller's promise.
         let (n, _) = unsafe { fill(events, max, drain) }?;

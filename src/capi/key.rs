@@ -1,6 +1,6 @@
 //! Timers by a key of the caller's.
 
-use super::args::{due, with, ConstWheel, Wheel, EINVAL};
+use super::args::{due, with_mine, ConstWheel, Wheel, EINVAL};
 use super::event::{hwheel_fn, number_of_fn};
 use crate::runtime::keys::LENGTHS;
 use crate::runtime::Errno;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn hwheel_key_set(
     // SAFETY: the caller's promise.
     let key = unsafe { key_of(key, key_len) };
     let func = number_of_fn(r#fn);
-    with(wheel, |h| {
+    with_mine(wheel, |h| {
         h.key_set(key?, func, cookie, due(h, time_ns, flags)?)
     })
 }
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn hwheel_key_mod(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let key = unsafe { key_of(key, key_len) };
-    with(wheel, |h| h.key_move(key?, due(h, time_ns, flags)?))
+    with_mine(wheel, |h| h.key_move(key?, due(h, time_ns, flags)?))
 }
 
 /// hwheel_key_delete() - Cancel the pending timer of a key.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn hwheel_key_delete(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let key = unsafe { key_of(key, key_len) };
-    with(wheel, |h| h.key_delete(key?))
+    with_mine(wheel, |h| h.key_delete(key?))
 }
 
 /// hwheel_key_pending() - Test whether a key has a pending timer.
@@ -151,5 +151,5 @@ pub unsafe extern "C" fn hwheel_key_pending(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let key = unsafe { key_of(key, key_len) };
-    with(wheel, |h| h.key_pending(key?))
+    with_mine(wheel, |h| h.key_pending(key?))
 }

@@ -1,6 +1,6 @@
 //! Timers that one call makes and arms, and that free themselves.
 
-use super::args::{due, with, Wheel, EINVAL};
+use super::args::{due, with, with_mine, Wheel, EINVAL};
 use super::event::{hwheel_fn, hwheel_timer_t, number_of_fn};
 use crate::core::life::Spec;
 use crate::core::period::{AUTO, BURST, DELAY};
@@ -72,6 +72,9 @@ pub extern "C" fn hwheel_once(
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
     with(wheel, |h| {
+        if timer.is_some() {
+            h.check_mine()?;
+        }
         let due = due(h, time_ns, flags)?;
         make(h, (r#fn, cookie), (0, AUTO), Some(due), timer)
     })
@@ -139,7 +142,7 @@ pub extern "C" fn hwheel_every(
     flags: u32,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
-    with(wheel, |host| {
+    with_mine(wheel, |host| {
         let missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
         let kind = match missed {
             0 => AUTO,

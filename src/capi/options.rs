@@ -1,6 +1,6 @@
 //! How a wheel is made, and its end.
 
-use super::args::{extensible, hwheel, EINVAL};
+use super::args::{extensible, hwheel, with, Wheel, EINVAL};
 use super::event::call;
 use crate::runtime::{number, Host, Options};
 use core::ffi::c_int;
@@ -35,6 +35,8 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 /// * -E2BIG - the options have members that this version does not know, or @size
 ///   is above 4096.
 /// * -ENOMEM - no memory, no address space, or no key of pthread_key_create().
+/// * -EUSERS - the wheel is to be an owned one, and 32767 other threads of the
+///   process use timers.
 /// * -EAGAIN - the system cannot start the workers.
 ///
 /// Context: any thread. May block in the kernel for memory.
@@ -53,6 +55,53 @@ pub unsafe extern "C" fn hwheel_create(
     })())
 }
 
+/// hwheel_disown() - Give up an owned wheel.
+/// @wheel: a wheel of hwheel_options.owned.
+///
+/// Afterwards nobody owns the wheel, until a thread calls hwheel_own(). Timers
+/// stay pending. Other threads may send timers meanwhile.
+///
+/// Return:
+/// * 0 - nobody owns the wheel.
+/// * -EINVAL - @wheel is NULL, or a shared wheel.
+/// * -EPERM - another thread owns the wheel, or nobody does.
+/// * -EDEADLK - the call comes from a callback of this wheel.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, but not in a callback of this wheel. Never blocks.
+#[no_mangle]
+#[must_use]
+pub extern "C" fn hwheel_disown(wheel: Wheel<'_>) -> c_int {
+    with(wheel, |h| h.disown().map(|()| 0))
+}
+
+/// hwheel_own() - Become the owner of a wheel that nobody owns.
+/// @wheel: a wheel of hwheel_options.owned.
+///
+/// Takes the wheel after hwheel_disown(), or from a thread that has ended. The
+/// new owner sees all that the last owner did. It drives the wheel before it
+/// sleeps, because a timer that another thread sent meanwhile may be due.
+///
+/// A thread has ended when the destructors of its thread-specific data have
+/// run. They run while main() returns only in other threads than that of
+/// main().
+///
+/// Return:
+/// * 0 - the calling thread owns the wheel.
+/// * -EINVAL - @wheel is NULL, or a shared wheel.
+/// * -EBUSY - another thread owns the wheel, or the last owner ended in a
+///   callback of it.
+/// * -EUSERS - 32767 other threads of the process use timers.
+/// * -ENOMEM - no memory.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread. May block in the kernel for memory.
+#[no_mangle]
+#[must_use]
+pub extern "C" fn hwheel_own(wheel: Wheel<'_>) -> c_int {
+    with(wheel, |h| h.own().map(|()| 0))
+}
+
 /// hwheel_destroy() - Stop and free a wheel.
 /// @wheel: the wheel; NULL is allowed.
 ///
@@ -66,6 +115,8 @@ pub unsafe extern "C" fn hwheel_create(
 ///
 /// Return:
 /// * 0 - the wheel is gone.
+/// * -EPERM - the wheel is an owned one, and another thread owns it or nobody
+///   does. hwheel_own() comes first then.
 /// * -EDEADLK - the call comes from a callback, the executor or the wake
 ///   function of this wheel, or from a callback that another callback waits for;
 ///   nothing has changed.

@@ -1,6 +1,6 @@
 //! Timers that can be armed again and again, and calls for any timer.
 
-use super::args::{due, with, ConstWheel, Wheel, EINVAL, HWHEEL_ABS};
+use super::args::{due, with, with_mine, ConstWheel, Wheel, EINVAL, HWHEEL_ABS};
 use super::event::{hwheel_fn, hwheel_timer_t};
 use super::once::make;
 use crate::core::arm::How;
@@ -39,10 +39,10 @@ pub extern "C" fn hwheel_timer_setup(
     cookie: u64,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
-    if timer.is_none() {
-        return EINVAL;
-    }
-    with(wheel, |h| make(h, (r#fn, cookie), (0, 0), None, timer))
+    with_mine(wheel, |h| {
+        timer.as_ref().ok_or(EINVAL)?;
+        make(h, (r#fn, cookie), (0, 0), None, timer)
+    })
 }
 
 /// The condition of an arm.
@@ -58,10 +58,10 @@ fn condition(flags: u32) -> Result<How, Errno> {
 /// Arms with flags, or refuses the time.
 #[inline(never)]
 fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
-    number(
-        condition(flags)
-            .and_then(|how| host.arm(timer, due(host, time_ns, flags & HWHEEL_ABS)?, how)),
-    )
+    with_mine(Some(host), |host| {
+        let how = condition(flags)?;
+        host.arm(timer, due(host, time_ns, flags & HWHEEL_ABS)?, how)
+    })
 }
 
 /// hwheel_timer_mod() - Arm a timer, or move it if it is pending.
@@ -150,7 +150,7 @@ pub extern "C" fn hwheel_timer_mod_range(
     slack_ns: u64,
     flags: u32,
 ) -> c_int {
-    with(wheel, |h| {
+    with_mine(wheel, |h| {
         h.arm(timer, due(h, time_ns, flags)?, How::Within(time(slack_ns)?))
     })
 }
@@ -183,7 +183,7 @@ pub extern "C" fn hwheel_timer_set_period(
     timer: hwheel_timer_t,
     period_ns: u64,
 ) -> c_int {
-    with(wheel, |h| h.set_period(timer, time(period_ns)?).map(|()| 0))
+    with_mine(wheel, |h| h.set_period(timer, time(period_ns)?).map(|()| 0))
 }
 
 /// hwheel_timer_delete() - Cancel a timer.
@@ -244,7 +244,7 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with(wheel, |h| h.cancel_sync(timer, false))
+    with_mine(wheel, |h| h.cancel_sync(timer, false))
 }
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
@@ -266,7 +266,7 @@ pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with(wheel, |h| Ok(h.wheel.cancel(h, timer, true)?))
+    with_mine(wheel, |h| Ok(h.wheel.cancel(h, timer, true)?))
 }
 
 /// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
@@ -291,7 +291,7 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 /// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with(wheel, |h| h.cancel_sync(timer, true))
+    with_mine(wheel, |h| h.cancel_sync(timer, true))
 }
 
 /// hwheel_timer_free() - Cancel and free a timer.
@@ -312,7 +312,7 @@ pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_tim
 /// allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_free(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with(wheel, |h| Ok(h.wheel.free(h, timer)?))
+    with_mine(wheel, |h| Ok(h.wheel.free(h, timer)?))
 }
 
 /// hwheel_timer_pending() - Test whether a timer is pending.
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
     flags: u32,
     results: *mut i32,
 ) -> c_int {
-    with(wheel, |host| {
+    with_mine(wheel, |host| {
         let how = condition(flags)?;
         if times_ns.is_null() && count != 0 {
             return Err(EINVAL);
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn hwheel_timer_delete_many(
     results: *mut i32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    with(wheel, |h| unsafe {
+    with_mine(wheel, |h| unsafe {
         many(h, timers, count, results, |_, timer| h.delete(timer))
     })
 }

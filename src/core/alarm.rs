@@ -87,6 +87,8 @@ pub(crate) enum Sleeper {
 #[repr(C, align(128))]
 pub(crate) struct Alarm {
     next_visit: AtomicU64,
+    /// In an owned wheel the same of the owner, who writes it; otherwise never.
+    own: AtomicU64,
     alarm: AtomicU64,
     kick: AtomicU64,
 }
@@ -95,6 +97,7 @@ impl Alarm {
     pub fn new() -> Self {
         Alarm {
             next_visit: AtomicU64::new(NEVER),
+            own: AtomicU64::new(NEVER),
             ..Alarm::default()
         }
     }
@@ -102,7 +105,43 @@ impl Alarm {
     /// The tick before which the driver has nothing to do. Acquire: pairs with `lower`.
     #[inline(always)]
     pub fn next_visit(&self) -> u64 {
-        self.next_visit.load(Ordering::Acquire)
+        let next = self.next_visit.load(Ordering::Acquire);
+        // Relaxed: other threads may read an old value while the owner arms.
+        next.min(self.own.load(Ordering::Relaxed))
+    }
+
+    /// The owner has something to do at `tick`, and at the ticks before of which it has said so.
+    #[inline(always)]
+    pub fn lower_own(&self, tick: u64) {
+        // Relaxed, here and below: as in `next_visit`.
+        if tick < self.own.load(Ordering::Relaxed) {
+            self.own.store(tick, Ordering::Relaxed);
+        }
+    }
+
+    /// The owner has nothing to do before `tick`.
+    #[inline(always)]
+    pub fn set_own(&self, tick: u64) {
+        self.own.store(tick, Ordering::Relaxed);
+    }
+
+    /// Whether the sleeper sleeps beyond a tick of the owner's, who reads what it has set.
+    #[inline(always)]
+    pub fn is_later_than(&self, tick: u64) -> bool {
+        self.alarm.load(Ordering::Relaxed) > tick
+    }
+
+    /// As [`Alarm::begin_to_look`], in an owned wheel: if senders have lowered nothing, their
+    /// word stays.
+    #[inline(always)]
+    pub fn begin_to_look_owned(&self) {
+        self.own.store(NEVER, Ordering::Relaxed);
+        // Relaxed, both: what a sender lowers meanwhile stays for the next drive. One that sees an
+        // old alarm makes a kick that is not needed.
+        match self.next_visit.load(Ordering::Relaxed) {
+            NEVER => self.alarm.store(0, Ordering::Relaxed),
+            _ => self.begin_to_look(),
+        }
     }
 
     /// The driver has something to do at `tick`. Ends with a fence.

@@ -147,6 +147,7 @@ impl Wheel {
         ns: u64,
         how: How,
     ) -> Result<bool, Error> {
+        self.permit(caller)?;
         let (index, hot, state) = self.live_node(handle)?;
         let thread = caller.thread()?;
         let node = Node { thread, index, hot };
@@ -187,6 +188,21 @@ impl Wheel {
             // Such an arm needs no visit. The timer is never due, or the end of its callback makes
             // the visit: race 6.
             let is_moot = tick == NEVER || stays && tick <= hand && state.is_running();
+            if self.is_plainly_mine(caller) {
+                let was = state.is_armed();
+                if !stays {
+                    // Release: for threads that ask about the timer.
+                    node.hot.state.store(word.0, Ordering::Release);
+                    probe!(start, self, handle, ns, was);
+                }
+                if !stays || matches!(how, How::Within(_)) {
+                    self.inboxes.of(node.thread).count.arm(was);
+                }
+                if !stays && !is_moot {
+                    _ = self.place_owned(caller, node.index, tick, was);
+                }
+                return Ok(was);
+            }
             let arm = self.with_reason(node, word, tick, hand, is_moot)?;
             // arm.exchange
             if self.exchange(node.hot, state, word).is_err() {
@@ -311,7 +327,8 @@ impl Wheel {
         };
         // Also for a reason that is gone after the exchange.
         self.inboxes.reserve(node.thread)?;
-        if !is_moot && !self.is_reason(link, tick, hand) {
+        // The note of a message follows its state.
+        if !is_moot && !self.gate.is_owned() && !self.is_reason(link, tick, hand) {
             arm.note = Some(self.inboxes.append(node.thread, node.index));
         }
         Ok(arm)
@@ -320,7 +337,7 @@ impl Wheel {
     /// Establishes the invariant, after the exchange and a fence.
     #[inline(always)]
     fn uphold(&self, caller: &impl Caller, arm: Arm<'_>) {
-        if !self.is_upheld(caller, &arm) {
+        if self.gate.is_owned() || !self.is_upheld(caller, &arm) {
             self.uphold_again(caller, arm);
         }
     }
@@ -376,6 +393,10 @@ impl Wheel {
     /// Steps arm.publish and arm.again.
     #[inline(always)]
     fn publish(&self, hot: &Hot, link: Link, place: Place) {
+        if self.gate.is_owned() {
+            // Nobody else arms a message.
+            return;
+        }
         let note = link.with(Reason::Note(place));
         // AcqRel: what the note says; pairs with arm.read. If it fails, another thread has
         // written a reason, or the high part has changed.
@@ -443,7 +464,7 @@ impl Wheel {
             if arm.note.is_none() {
                 // Acquire: pairs with the exchanges of the link.
                 arm.link = Link(arm.node.hot.link.load(Ordering::Acquire));
-                if !self.is_reason(arm.link, arm.tick, hand) {
+                if self.gate.is_owned() || !self.is_reason(arm.link, arm.tick, hand) {
                     arm.note = Some(self.inboxes.append(arm.node.thread, arm.node.index));
                     noted = Some(arm.word);
                 }

@@ -407,6 +407,12 @@ impl Buckets {
 }
 
 impl Emptied<'_> {
+    /// Whether each lane had an entry.
+    #[inline(always)]
+    pub fn is_large(&self) -> bool {
+        self.used == LANES
+    }
+
     /// Takes the first entry of the lane whose turn it is: its node and tick. `None` if the bucket
     /// is empty. `VISITS` says whether the timers are visited.
     #[inline(always)]

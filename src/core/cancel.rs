@@ -32,6 +32,9 @@ impl Wheel {
     #[inline(always)]
     #[must_use]
     pub fn cancel_plain(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        if self.gate.is_owned() {
+            return self.cancel_owned(caller, handle);
+        }
         let thread = caller.thread_at_hand();
         let hot = self.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
@@ -54,7 +57,7 @@ impl Wheel {
     }
 
     #[inline(never)]
-    fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
+    pub(super) fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
         answer(self.cancel(caller, handle, false))
     }
 
@@ -62,6 +65,7 @@ impl Wheel {
     /// timer that frees itself is freed. Lock-free; linearizes at the exchange of the
     /// state word.
     pub fn cancel(&self, caller: &impl Caller, handle: Handle, shut: bool) -> Result<bool, Error> {
+        self.permit(caller)?;
         let step = |state: StateWord| state.cancelled(shut);
         Ok(self.end(caller, handle, step)?.0)
     }
@@ -78,6 +82,7 @@ impl Wheel {
         mut wait: impl FnMut(&AtomicU64, u64),
     ) -> Result<bool, Error> {
         debug_assert_ne!(handle, 0);
+        self.permit(caller)?;
         let cancel = || self.end(caller, handle, |state| state.cancelled(shut));
         let hot = self.slab.hot(index_of(handle));
         let mut left = cancel();
@@ -171,7 +176,7 @@ impl Wheel {
         // Another call may have armed it again, or freed it.
         while state.is_of(handle) && !state.is_armed() && self.has_high_part(hot, handle) {
             let next = state.freed();
-            match self.exchange(hot, state, next) {
+            match self.change(hot, state, next) {
                 Ok(_) => return self.give_back(thread, index, next),
                 Err(seen) => state = seen,
             }

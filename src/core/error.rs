@@ -17,6 +17,10 @@ pub(crate) enum Error {
     Busy = -libc::EBUSY,
     /// An argument is out of range.
     Invalid = -libc::EINVAL,
+    /// Another thread owns the wheel, or nobody does.
+    NotOwner = -libc::EPERM,
+    /// The call comes from a callback that it would wait for.
+    Inside = -libc::EDEADLK,
     /// The wheel or the timer is shut down, or belongs to another process.
     Shutdown = -libc::ESHUTDOWN,
 }

@@ -10,8 +10,9 @@
 //! | `WIPED`  | this process is a forked child: the kernel has cleared the page |
 //! | `CLOSED` | the wheel is drained                                          |
 //!
-//! The gate also has the number of the wheel, which is 0 in a child.
+//! The gate also has the number of the wheel, which is 0 in a child, and its owner (`owner.rs`).
 
+use super::error::Error;
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
@@ -27,9 +28,33 @@ pub(crate) enum View {
     Closed,
 }
 
+/// Who owns the wheel: the complement of the identity of a thread; or one of two values that no
+/// identity has as its complement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(u64);
+
+/// Any thread may use the timers. Also in a forked child, where the page is cleared.
+pub(crate) const SHARED: Owner = Owner(0);
+/// The wheel had an owner.
+pub(crate) const NOBODY: Owner = Owner(1);
+
+impl Owner {
+    /// Whether the thread with this identity owns the wheel.
+    #[inline(always)]
+    pub fn is(self, identity: u64) -> bool {
+        self.0 == !identity
+    }
+
+    pub fn identity(self) -> u64 {
+        !self.0
+    }
+}
+
 #[repr(C, align(128))]
 pub(crate) struct Gate {
     word: AtomicU64,
+    /// An [`Owner`].
+    owner: AtomicU64,
     /// The limit of the shortest way to arm, in ticks ahead of the hand.
     near: AtomicU64,
     /// The hand, also of a closed wheel.
@@ -52,9 +77,11 @@ impl Seen {
 }
 
 impl Gate {
-    pub fn new(id: u64, hand: u64, ticks: &Ticks) -> Gate {
+    /// `owner` is the identity of the thread that is to own the wheel, if one is.
+    pub fn new(id: u64, hand: u64, ticks: &Ticks, owner: Option<u64>) -> Gate {
         Gate {
             word: AtomicU64::new(!hand),
+            owner: AtomicU64::new(owner.map_or(SHARED.0, |identity| !identity)),
             near: AtomicU64::new(ticks.near(hand)),
             hand: AtomicU64::new(hand),
             id: UnsafeCell::new(id),
@@ -79,6 +106,38 @@ impl Gate {
     pub fn id(&self) -> u64 {
         // SAFETY: only the kernel writes it, when it clears the page of a child.
         unsafe { *self.id.get() }
+    }
+
+    /// Relaxed: a thread that owns the wheel has written it itself.
+    #[inline(always)]
+    pub fn owner(&self) -> Owner {
+        Owner(self.owner.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub fn is_owned(&self) -> bool {
+        self.owner() != SHARED
+    }
+
+    /// Whether the owner stores the states: the wheel has one, and no drain has begun.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        // Relaxed: the driver closes it, which is the owner.
+        self.is_owned() && self.word.load(Ordering::Relaxed) > CLOSED
+    }
+
+    /// The owner gives the wheel up. Release: all that it wrote; pairs with `take`.
+    pub fn disown(&self) {
+        self.owner.store(NOBODY.0, Ordering::Release);
+    }
+
+    /// A thread takes the wheel from an owner that does not use it any more.
+    pub fn take(&self, from: Owner, identity: u64) -> Result<(), Error> {
+        // Acquire: pairs with `disown`.
+        self.owner
+            .compare_exchange(from.0, !identity, Ordering::Acquire, Ordering::Relaxed)
+            .map(|_| ())
+            .map_err(|_| Error::Busy)
     }
 
     pub fn is_closed(&self) -> bool {
@@ -126,6 +185,19 @@ impl Gate {
             self.word.swap(!goal, Ordering::AcqRel);
         }
         fence_after_rmw();
+    }
+
+    /// The same where no thread relies on the gate for a tick: in an owned wheel. Without a fence,
+    /// since the hand goes less than a step.
+    #[inline(always)]
+    pub fn announce_to_senders(&self, goal: u64, ticks: &Ticks) {
+        self.limit_near(goal, ticks);
+        // Relaxed, both: the driver's own words.
+        self.hand.store(goal, Ordering::Relaxed);
+        if self.word.load(Ordering::Relaxed) > CLOSED {
+            // Release: pairs with `seen` and `view`.
+            self.word.store(!goal, Ordering::Release);
+        }
     }
 
     /// Step `drain.close`. Followed by a fence. Driver only.

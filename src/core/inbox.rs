@@ -56,6 +56,16 @@ use core::ops::Range;
 /// The number of a thread, as long as it uses timers: 0 is none.
 pub(crate) type Thread = u32;
 
+/// Bits of the number in the identity of a thread (`owner.rs`).
+pub(crate) const NUMBER_BITS: u32 = 16;
+const _: () = assert!(THREADS <= 1 << NUMBER_BITS);
+
+/// The number in an identity.
+#[inline(always)]
+pub(crate) fn number_of(identity: u64) -> Thread {
+    identity as u16 as Thread
+}
+
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Inbox {

@@ -77,7 +77,7 @@ impl Wheel {
             Ok(_) => Ok(handle),
             Err(e) => {
                 // Unless the drain has handed it back already.
-                _ = self.free(caller, handle);
+                _ = self.end(caller, handle, StateWord::freed);
                 Err(e)
             }
         }
@@ -126,6 +126,7 @@ impl Wheel {
     /// thread, the end of the callback gives the node back. Lock-free; linearizes at
     /// the exchange of the state word.
     pub fn free(&self, caller: &impl Caller, handle: Handle) -> Result<bool, Error> {
+        self.permit(caller)?;
         Ok(self.end(caller, handle, StateWord::freed)?.0)
     }
 
@@ -151,7 +152,7 @@ impl Wheel {
             }
         }
         while !state.is_rare() {
-            match self.exchange(hot, state, state.with_rare()) {
+            match self.change(hot, state, state.with_rare()) {
                 Ok(_) => break,
                 Err(_) => state = self.state_again(handle)?,
             }

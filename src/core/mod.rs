@@ -13,6 +13,7 @@ pub(crate) mod inbox;
 mod levels;
 pub(crate) mod life;
 pub(crate) mod link;
+mod owner;
 pub(crate) mod period;
 pub(crate) mod place;
 mod query;

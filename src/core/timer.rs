@@ -80,7 +80,11 @@ impl Wheel {
                 return Ok((false, state));
             }
             // cancel.exchange
-            match self.exchange(hot, state, next) {
+            let changed = match self.is_message(caller) {
+                true => self.exchange(hot, state, next),
+                false => self.change(hot, state, next),
+            };
+            match changed {
                 Ok(_) => {
                     probe!(cancel, self, handle, state.is_armed());
                     let thread = caller.thread().unwrap_or(0);

@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub id: u64,
     /// Callbacks run in other threads than the driver's.
     pub pooled: bool,
+    /// The identity of the thread that owns the wheel; `None` for a shared one.
+    pub owner: Option<u64>,
 }
 
 /// The calling thread, as the wheel needs it.
@@ -39,6 +41,11 @@ pub(crate) trait Caller {
     fn thread(&self) -> Result<Thread, Error>;
     /// The thread's number, or 0 if it has none.
     fn thread_at_hand(&self) -> Thread;
+    /// What distinguishes the thread from each other one, also from those that have ended. That
+    /// of a thread without a number owns no wheel.
+    fn identity(&self) -> u64 {
+        self.thread_at_hand().into()
+    }
     /// More than each number that a thread of the process has had.
     fn threads(&self) -> Thread;
     /// On the caller's clock, the moment just after its time: a deadline that has
@@ -49,6 +56,11 @@ pub(crate) trait Caller {
     }
     /// Step kick.now: wakes the driver, which is asleep. It looks again, however late it is.
     fn wake_driver(&self) -> Kick;
+    /// The same for a timer of the owner's, who calls this. A loop that the caller's function
+    /// wakes is not asleep then.
+    fn wake_owner(&self) -> Kick {
+        self.wake_driver()
+    }
 }
 
 #[repr(C)]
@@ -146,7 +158,7 @@ impl Wheel {
             Inboxes::make(&raw mut (*at).inboxes).inspect_err(|_| buckets.unmap())?;
             Slab::make(&raw mut (*at).slab, nowhere, config.limit);
             make_at!(at => Wheel {
-                gate: Gate::new(config.id, hand, &ticks),
+                gate: Gate::new(config.id, hand, &ticks, config.owner),
                 callback: callback,
                 ticks: ticks,
                 salt: config.salt as u32 & GEN_MASK,

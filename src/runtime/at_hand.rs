@@ -9,14 +9,16 @@
 //! that contains the library, the linker puts the address there instead. Stable Rust can say
 //! that only in assembly.
 
+use crate::core::inbox::number_of;
 use core::cell::Cell;
 use core::ffi::c_void;
 
 /// All zero: no number, and no frame.
 #[repr(C)]
 pub(super) struct AtHand {
-    /// The number of the thread, or 0.
-    pub thread: Cell<u64>,
+    /// The identity of the thread: its number in the low 16 bits, or 0 if it has none, and above
+    /// that how many numbers were given out before.
+    pub identity: Cell<u64>,
     /// The innermost frame of `frames.rs`, or null.
     pub inside: Cell<*const c_void>,
 }
@@ -60,7 +62,7 @@ mod place {
     std::thread_local! {
         static AT_HAND: AtHand = const {
             AtHand {
-                thread: Cell::new(0),
+                identity: Cell::new(0),
                 inside: Cell::new(core::ptr::null()),
             }
         };
@@ -78,8 +80,14 @@ mod place;
 
 pub(super) use place::with;
 
+/// The identity of the thread.
+#[inline(always)]
+pub(super) fn identity() -> u64 {
+    with(|mine| mine.identity.get())
+}
+
 /// The number of the thread, or 0.
 #[inline(always)]
 pub(super) fn thread() -> u32 {
-    with(|mine| mine.thread.get()) as u32
+    number_of(identity())
 }

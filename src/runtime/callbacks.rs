@@ -101,7 +101,7 @@ impl Host {
     /// Cancels a timer and waits for the end of its callback: true if it was armed, or
     /// if its callback was taken out of the queue.
     pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<bool, Errno> {
-        self.check()?;
+        self.check_mine()?;
         if timer == ANY {
             // No timer, and no wait for all callbacks of the wheel.
             return Err(-libc::ESTALE);

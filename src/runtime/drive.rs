@@ -139,7 +139,7 @@ impl Host {
     /// this call sees the start, or `start` sees that the lock is taken.
     #[inline]
     fn take(&self, is_right: bool) -> Result<Drive<'_>, Errno> {
-        self.check()?;
+        self.check_mine()?;
         if !is_right {
             return Err(-libc::EINVAL);
         }
@@ -286,7 +286,7 @@ impl Host {
 
     /// The alarm's descriptor. The first call makes it.
     pub fn descriptor(&self) -> Result<i32, Errno> {
-        self.check()?;
+        self.check_mine()?;
         if self.options.wake.is_some() {
             return Err(-libc::EINVAL);
         }
@@ -316,7 +316,7 @@ impl Host {
 
     /// Hands back every armed timer. From now on the wheel refuses arms.
     pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
-        self.check()?;
+        self.check_mine()?;
         if self.is_inside(ANY) {
             return Err(-libc::EDEADLK);
         }

@@ -73,6 +73,13 @@ impl Host {
         self.is_ours().then_some(()).ok_or(-libc::ESHUTDOWN)
     }
 
+    /// An error in a forked child, and in a thread that does not own the wheel, if one does.
+    #[inline]
+    pub fn check_mine(&self) -> Result<(), Errno> {
+        self.check()?;
+        Ok(self.wheel.permit(self)?)
+    }
+
     /// An error in a forked child, and if the wheel was drained.
     pub fn check_open(&self) -> Result<(), Errno> {
         let is_open = self.is_ours() && !self.wheel.gate.is_closed();

@@ -55,6 +55,10 @@ impl Host {
     /// A wheel in its own memory.
     pub fn create(options: Options, call: Call) -> Result<*mut Host, Errno> {
         let options = options.check()?;
+        // A thread that owns a wheel has a number.
+        if !numbers::prepare() {
+            return Err(-libc::ENOMEM);
+        }
         quietly(|| Host::make(&options, call))
     }
 
@@ -70,6 +74,10 @@ impl Host {
             tick_ns: options.tick_ns,
             start_ns: start,
             pooled: options.is_pooled(),
+            owner: match options.owned {
+                0 => None,
+                _ => Some(numbers::owner()?),
+            },
             salt: salt(id),
             id,
         };
@@ -111,7 +119,7 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        let made = if wipe_in_child(at.cast()) && numbers::prepare() {
+        let made = if wipe_in_child(at.cast()) {
             let hire = |pool: &Pool| pool.hire(options.workers, thread::work, at.cast());
             host.pool.as_ref().map_or(Ok(()), hire)
         } else {
@@ -141,6 +149,8 @@ impl Host {
     pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         let host = unsafe { &*at };
+        // A forked child may destroy its copy, whoever owned the wheel.
+        host.wheel.permit(host)?;
         if host.is_inside(ANY) {
             return Err(-libc::EDEADLK);
         }

@@ -48,6 +48,7 @@ pub(crate) fn words(error: i32) -> Option<&'static CStr> {
         libc::EINVAL => c"an argument is not valid, or not for this wheel",
         libc::ENOSPC => c"the limit on live timers is reached",
         libc::ENOMEM => c"out of memory",
+        libc::EPERM => c"another thread owns the wheel, or the system refuses",
         libc::EUSERS => c"too many threads use timers",
         libc::EBUSY => c"the wheel is in use by a driver or by a stop",
         libc::EDEADLK => c"the call would wait for itself",

@@ -2,20 +2,26 @@
 //! at its end. The number says which inbox of a wheel is the thread's, in every wheel.
 //!
 //! A number goes to the next thread with all that its thread has left in the inboxes: the
-//! bit map hands it over. So it is given back after the thread's last call. A call after that,
-//! in the destructor of another key of the thread, takes a number again, and the system calls
-//! the end hook again. After the hook's last round such a call would keep its number when the
-//! thread is gone. So it gets none.
+//! bit map hands it over. So it is given back after the thread's last call: the system calls the
+//! end hook in several rounds, with the destructors of the thread's other keys, which may use
+//! timers, and the hook waits for its last round. A call after that would keep its number when
+//! the thread is gone. So it gets none.
+//!
+//! An *identity* is a number and how many were given out before. No other thread has it, before or
+//! after. A table says which identity has come to own a wheel, until its thread ends.
 //!
 //! A forked child has one thread, which keeps its number. A handler of pthread_atfork() makes
 //! the other numbers free. In a child that was made without it they stay taken.
 
 use super::at_hand;
 use crate::core::error::Error;
-use crate::core::inbox::Thread;
+use crate::core::inbox::{number_of, Thread, NUMBER_BITS};
 use crate::core::tunables::THREADS;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::maps::{map, unmap, Pages};
 use crate::sys::{end, fork};
+// Not those of the model checkers: their wheels change hands without it.
+use core::sync::atomic::{AtomicPtr, AtomicU64 as Word};
 
 const BITS: usize = u64::BITS as usize;
 const WORDS: usize = (THREADS - 1).div_ceil(BITS);
@@ -25,6 +31,8 @@ pub(super) struct Numbers {
     words: [AtomicU64; WORDS],
     /// More than each number that was ever taken.
     end: AtomicU64,
+    /// How often one was taken.
+    taken: AtomicU64,
 }
 
 #[cfg(not(checked))]
@@ -32,6 +40,7 @@ fn numbers() -> Option<&'static Numbers> {
     static NUMBERS: Numbers = Numbers {
         words: [const { AtomicU64::new(0) }; WORDS],
         end: AtomicU64::new(1),
+        taken: AtomicU64::new(0),
     };
     Some(&NUMBERS)
 }
@@ -48,6 +57,7 @@ impl Default for Numbers {
         Numbers {
             words: core::array::from_fn(|_| AtomicU64::new(0)),
             end: AtomicU64::new(1),
+            taken: AtomicU64::new(0),
         }
     }
 }
@@ -81,8 +91,8 @@ impl Numbers {
     }
 }
 
-/// In place of a number: the thread has ended. As a number it reads 0.
-const ENDED: u64 = 1 << 32;
+/// In place of an identity: the thread has ended. Its number reads 0.
+const ENDED: u64 = 1 << NUMBER_BITS;
 
 /// The number of the calling thread.
 #[inline]
@@ -96,14 +106,17 @@ pub(super) fn own() -> Result<Thread, Error> {
 #[cold]
 fn take() -> Result<Thread, Error> {
     let numbers = numbers().ok_or(Error::Memory)?;
-    if at_hand::with(|mine| mine.thread.get()) == ENDED {
+    if at_hand::with(|mine| mine.identity.get()) == ENDED {
         return Err(Error::Threads);
     }
     if !end::call_at_end() {
         return Err(Error::Memory);
     }
     let number = numbers.take().ok_or(Error::Threads)?;
-    at_hand::with(|mine| mine.thread.set(number.into()));
+    // Relaxed: only unique. 48 bits do not wrap.
+    let before = numbers.taken.fetch_add(1, Ordering::Relaxed);
+    let identity = before << NUMBER_BITS | u64::from(number);
+    at_hand::with(|mine| mine.identity.set(identity));
     Ok(number)
 }
 
@@ -120,11 +133,64 @@ pub(super) fn prepare() -> bool {
 
 /// A thread ends.
 extern "C" fn thread_ends(round: *mut libc::c_void) {
-    let then = if end::call_again(round) { 0 } else { ENDED };
-    let number = at_hand::with(|mine| mine.thread.replace(then)) as Thread;
+    if end::call_again(round) {
+        return;
+    }
+    let number = at_hand::thread();
+    at_hand::with(|mine| mine.identity.set(ENDED));
     if let (1.., Some(numbers)) = (number, numbers()) {
+        if let Some(owners) = owners() {
+            // Release: all that the owner wrote; pairs with `has_ended`.
+            owners[number as usize].store(0, Ordering::Release);
+        }
         numbers.give_back(number);
     }
+}
+
+/// For each number, the identity of its thread if that has come to own a wheel. 0 once it has
+/// ended.
+static OWNERS: AtomicPtr<[Word; THREADS]> = AtomicPtr::new(core::ptr::null_mut());
+
+fn owners() -> Option<&'static [Word; THREADS]> {
+    // Acquire: pairs with `owner`.
+    // SAFETY: null, or mapped by `owner` and never unmapped.
+    unsafe { OWNERS.load(Ordering::Acquire).as_ref() }
+}
+
+/// The identity of the calling thread, which is about to own a wheel.
+pub(super) fn owner() -> Result<u64, Error> {
+    let number = own()? as usize;
+    if owners().is_none() {
+        let fresh = map(size_of::<[Word; THREADS]>(), Pages::Small).cast::<[Word; THREADS]>();
+        if fresh.is_null() {
+            return Err(Error::Memory);
+        }
+        let null = core::ptr::null_mut();
+        // Release: pairs with `owners`.
+        if OWNERS
+            .compare_exchange(null, fresh, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            // SAFETY: nobody has seen `fresh`.
+            unsafe { unmap(fresh.cast(), size_of::<[Word; THREADS]>()) };
+        }
+    }
+    let identity = at_hand::identity();
+    let owners = owners().ok_or(Error::Memory)?;
+    // Relaxed: the thread's own; published by the word of the wheel.
+    owners[number].store(identity, Ordering::Relaxed);
+    Ok(identity)
+}
+
+/// Whether the thread with this identity, which owns a wheel, has ended.
+pub(super) fn has_ended(identity: u64) -> bool {
+    let number = number_of(identity) as usize;
+    // Acquire: pairs with the end of the thread.
+    owners().is_none_or(|owners| {
+        owners
+            .get(number)
+            .is_none_or(|owner| owner.load(Ordering::Acquire) != identity)
+    })
 }
 
 /// This is the only thread of a forked child.
@@ -159,26 +225,23 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_calls_after_its_end_takes_another_number() {
+    fn a_thread_keeps_its_number_until_the_last_round_of_its_end() {
         assert!(prepare());
-        let first = own().unwrap();
-        thread_ends(core::ptr::null_mut());
-        assert_eq!(at_hand::thread(), 0);
-        // Other threads may have taken it meanwhile.
-        let others: Vec<_> = (0..4).map(|_| take_in_a_thread()).collect();
-        let again = own().unwrap();
-        assert!(first != 0 && others.iter().all(|(other, _)| *other != again));
-    }
-
-    /// The number of a thread that lives until the sender is dropped.
-    fn take_in_a_thread() -> (Thread, std::sync::mpsc::Sender<()>) {
-        let (tell, told) = std::sync::mpsc::channel();
-        let (keep, kept) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            tell.send(own().unwrap()).unwrap();
-            _ = kept.recv();
+        let ended = std::thread::spawn(|| {
+            let identity = owner().unwrap();
+            let rounds = (1..).map(core::ptr::without_provenance_mut::<libc::c_void>);
+            for round in rounds.take_while(|round| end::call_again(*round)) {
+                thread_ends(round);
+                assert_eq!(at_hand::identity(), identity);
+                assert!(!has_ended(identity));
+            }
+            thread_ends(core::ptr::without_provenance_mut(usize::MAX - 1));
+            assert_eq!(own(), Err(Error::Threads));
+            assert!(has_ended(identity));
+            identity
         });
-        (told.recv().unwrap(), keep)
+        let ended = ended.join().unwrap();
+        assert!(owner().unwrap() != ended && has_ended(ended));
     }
 }
 

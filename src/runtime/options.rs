@@ -104,6 +104,14 @@ pub(crate) type ExecutorFn = Option<
 /// @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
 ///   value is -EINVAL.
 ///
+/// @owned: 1 for a wheel that one thread owns, 0 for one that any thread may
+///   use; default 0. The thread that calls hwheel_create() is the owner, until
+///   it calls hwheel_disown(). Other threads send the owner timers by
+///   hwheel_once() without a handle. @wake or the descriptor wakes the owner
+///   for them; without either nobody is woken. An arm of the owner does not
+///   call @wake: the owner drives the wheel before it sleeps. Not together with
+///   @workers or @executor, and hwheel_start() returns -EINVAL.
+///
 /// Without workers or an executor, @queue and @overload are checked, but have no
 /// effect.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,6 +131,7 @@ pub(crate) struct Options {
     pub executor_arg: Option<NonNull<c_void>>,
     pub wake: WakeFn,
     pub wake_arg: Option<NonNull<c_void>>,
+    pub owned: u32,
 }
 
 // SAFETY: numbers, and addresses that only the caller's functions follow.
@@ -161,6 +170,8 @@ impl Options {
             || self.overload > Overload::Drop as u32
             || (self.executor.is_none() && self.executor_arg.is_some())
             || (self.wake.is_none() && self.wake_arg.is_some())
+            || self.owned > 1
+            || (self.owned != 0 && self.is_pooled())
         {
             return Err(-libc::EINVAL);
         }

@@ -12,8 +12,8 @@ use crate::sys::thread::{self, Thread};
 impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
-        self.check()?;
-        if self.clock.is_none() || self.options.wake.is_some() {
+        self.check_mine()?;
+        if self.clock.is_none() || self.options.wake.is_some() || self.options.owned != 0 {
             return Err(-libc::EINVAL);
         }
         // A thread that stops the wheel, or starts it, has the lock.
@@ -39,7 +39,7 @@ impl Host {
     /// Ends the tick thread, if there is one, and runs what is queued. It ends when
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
-        self.check()?;
+        self.check_mine()?;
         wait_for(self.waits, (self.id, ANY), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
     }
 

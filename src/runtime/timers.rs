@@ -34,6 +34,11 @@ impl Caller for Host {
         at_hand::thread()
     }
 
+    #[inline(always)]
+    fn identity(&self) -> u64 {
+        at_hand::identity()
+    }
+
     fn threads(&self) -> Thread {
         numbers::end()
     }
@@ -48,6 +53,13 @@ impl Caller for Host {
             None if self.alarm_now() => Kick::Yes,
             None => Kick::No,
             Some(_) => self.call_to_wake(),
+        }
+    }
+
+    fn wake_owner(&self) -> Kick {
+        match self.options.wake {
+            None => self.wake_driver(),
+            Some(_) => Kick::No,
         }
     }
 }
@@ -65,6 +77,9 @@ impl Caller for Unwoken<'_> {
     fn thread_at_hand(&self) -> Thread {
         self.host.thread_at_hand()
     }
+    fn identity(&self) -> u64 {
+        self.host.identity()
+    }
     fn threads(&self) -> Thread {
         self.host.threads()
     }
@@ -75,6 +90,12 @@ impl Caller for Unwoken<'_> {
         self.is_wanted.set(true);
         // Another thread does not rely on it.
         Kick::No
+    }
+    fn wake_owner(&self) -> Kick {
+        match self.host.options.wake {
+            None => self.wake_driver(),
+            Some(_) => Kick::No,
+        }
     }
 }
 
@@ -136,6 +157,24 @@ impl Host {
             spec.left_out = self.leave_out(ns, &spec);
         }
         Ok(self.wheel.setup(self, spec, due)?)
+    }
+
+    /// The calling thread, which owns the wheel, gives it up.
+    pub fn disown(&self) -> Result<(), Errno> {
+        self.check_owned()?;
+        Ok(self.wheel.disown(self)?)
+    }
+
+    /// The calling thread takes the wheel, if nobody owns it.
+    pub fn own(&self) -> Result<(), Errno> {
+        self.check_owned()?;
+        numbers::owner()?;
+        Ok(self.wheel.own(self, numbers::has_ended)?)
+    }
+
+    fn check_owned(&self) -> Result<(), Errno> {
+        self.check()?;
+        (self.options.owned != 0).then_some(()).ok_or(-libc::EINVAL)
     }
 
     /// If the first deadline of a timer passed long ago, moves it by whole periods towards
@@ -203,6 +242,7 @@ impl Host {
 
     /// A period of 0, or that never ends, is none.
     pub fn set_period(&self, timer: Handle, period: u64) -> Result<(), Errno> {
+        self.check_mine()?;
         let period = if period == NEVER { 0 } else { period };
         Ok(self.wheel.set_period(timer, period)?)
     }
@@ -221,7 +261,7 @@ impl Host {
         timer: impl Fn(usize) -> Handle,
         mut act: impl FnMut(usize, Handle) -> i32,
     ) -> Result<usize, Errno> {
-        self.check()?;
+        self.check_mine()?;
         let mut done = 0;
         for i in 0..n.min(AHEAD) {
             self.wheel.prefetch(timer(i));
@@ -252,22 +292,23 @@ impl Host {
     }
 
     pub fn key_set(&self, key: &[u8], func: usize, cookie: u64, ns: u64) -> Result<bool, Errno> {
-        self.check()?;
+        self.check_mine()?;
         Ok(self.with_key(|by| self.keys.set(&self.wheel, by, key, func, cookie, ns))?)
     }
 
     pub fn key_move(&self, key: &[u8], ns: u64) -> Result<bool, Errno> {
+        self.check_mine()?;
         self.check_open()?;
         Ok(self.with_key(|by| self.keys.shift(&self.wheel, by, key, ns))?)
     }
 
     pub fn key_delete(&self, key: &[u8]) -> Result<bool, Errno> {
-        self.check()?;
+        self.check_mine()?;
         Ok(quietly(|| self.keys.delete(&self.wheel, self, key)))
     }
 
     pub fn key_pending(&self, key: &[u8]) -> Result<bool, Errno> {
-        self.check()?;
+        self.check_mine()?;
         Ok(quietly(|| self.keys.pending(&self.wheel, key)))
     }
 

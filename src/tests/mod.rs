@@ -45,6 +45,7 @@ pub(crate) fn shape(levels: u32, slot_bits: u32, start: u64) -> Config {
         salt: 0x1234_5678,
         id: 1,
         pooled: false,
+        owner: None,
     }
 }
 

@@ -33,7 +33,7 @@ LAYOUT = {
     "wheel.slab.bump": 22284,
     "clock": 22416,
     "manual": 22424,
-    "drive": 22804,
+    "drive": 22812,
     "clock.id": 22420,
     "inbox.count.arms": 32,
     "inbox.count.moves": 40,

@@ -19,6 +19,9 @@ impl Wheel {
     #[inline(always)]
     #[must_use]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        if self.gate.is_owned() {
+            return self.arm_owned(caller, handle, ns);
+        }
         // arm.read
         let gate = self.gate.seen();
         let tick = self.ticks.at_or_after_near(ns);
@@ -212,7 +215,12 @@ impl Wheel {
 
     /// An arm that the short ways do not handle.
     #[inline(never)]
-    fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
+    pub(in crate::core) fn arm_slowly(
+        &self,
+        handle: Handle,
+        ns: u64,
+        caller: &impl Caller,
+    ) -> Answer {
         answer(self.arm(caller, handle, ns, How::Always))
     }
 

@@ -41,13 +41,17 @@ impl Wheel {
         };
         // look.point. Mostly the link names this note. Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
-        if link != link.with(Reason::Note(place)) || !Self::exchange_link(hot, link, reason) {
+        if link != link.with(Reason::Note(place)) || !self.exchange_link(hot, link, reason) {
             self.point(hot, reason);
         }
     }
 
     #[inline(always)]
-    fn exchange_link(hot: &Hot, link: Link, reason: Reason) -> bool {
+    fn exchange_link(&self, hot: &Hot, link: Link, reason: Reason) -> bool {
+        if self.gate.is_owned() {
+            Self::set_reason(hot, reason);
+            return true;
+        }
         let next = link.with(reason);
         // AcqRel: the entry; pairs with arm.read.
         hot.link
@@ -58,7 +62,7 @@ impl Wheel {
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
     /// enough. Returns the reason for a visit.
     #[inline(always)]
-    pub(super) fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> Reason {
+    pub(in crate::core) fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> Reason {
         let hand = d.hand.get();
         let tick = node.entry().tick.get();
         if tick != 0 {
@@ -84,7 +88,7 @@ impl Wheel {
             match link.reason() {
                 Reason::Note(place) if self.inboxes.holds(place) => return,
                 seen if seen == reason => return,
-                _ if Self::exchange_link(hot, link, reason) => return,
+                _ if self.exchange_link(hot, link, reason) => return,
                 _ => {}
             }
         }
@@ -97,7 +101,7 @@ impl Wheel {
         let hot = node.hot();
         // Mostly the link names the tick of the visit. Relaxed: the exchange decides.
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if link.is_note() || !Self::exchange_link(hot, link, Reason::Tick(due)) {
+        if link.is_note() || !self.exchange_link(hot, link, Reason::Tick(due)) {
             self.point(hot, Reason::Tick(due));
         }
     }

@@ -35,7 +35,21 @@ impl Wheel {
     pub fn drive(&self, thread: Thread) -> Result<Drive<'_>, Error> {
         let driving = &self.shared.driving;
         // Relaxed: the exchange decides.
-        let free = driving.load(Ordering::Relaxed) & !1;
+        let seen = driving.load(Ordering::Relaxed);
+        let free = seen & !1;
+        if self.gate.is_owned() {
+            // The owner alone drives.
+            if seen != free {
+                return Err(Error::Busy);
+            }
+            driving.store(free.wrapping_add(1), Ordering::Relaxed);
+            fence(Ordering::Release);
+            return Ok(Drive {
+                wheel: self,
+                thread,
+                free,
+            });
+        }
         // Acquire: pairs with the Release in `Drive::give_back`.
         driving
             .compare_exchange(

@@ -49,7 +49,7 @@ impl Wheel {
         self.collect(d, is_enough);
         let next = self.settle(d);
         self.shared.count.entries.set(d.buckets.entries.get());
-        self.alarm.lower(next);
+        self.lower(next);
         let hand = self.gate.hand();
         let longest = d.goal.get().saturating_add(STEP);
         self.alarm.sleep(sleeper, longest, |tick| {
@@ -120,12 +120,12 @@ impl Wheel {
             return false;
         }
         let reason = due.map_or(Reason::Nothing, Reason::Tick);
-        let was_there = Self::replace(hot, Reason::Tick(tick), reason);
+        let was_there = self.replace(hot, Reason::Tick(tick), reason);
         // settle.again. Acquire: as above.
         if hot.state.load(Ordering::Acquire) != state.0 {
             // A thread may have relied on the entry.
             if was_there {
-                Self::replace(hot, reason, Reason::Tick(tick));
+                self.replace(hot, reason, Reason::Tick(tick));
             }
             return false;
         }
@@ -138,7 +138,11 @@ impl Wheel {
 
     /// Replaces a reason in a link, if it is there. Another thread may change the high part
     /// meanwhile. Followed by a fence.
-    fn replace(hot: &Hot, from: Reason, to: Reason) -> bool {
+    fn replace(&self, hot: &Hot, from: Reason, to: Reason) -> bool {
+        if self.gate.is_owned() {
+            Self::set_reason(hot, to);
+            return true;
+        }
         // Acquire, both: pairs with arm.publish. Release: pairs with arm.read.
         let replaced = hot
             .link

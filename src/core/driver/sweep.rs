@@ -39,8 +39,7 @@ pub(super) fn sweep<S: Sink>(
         if !goes_on {
             // At or after the last goal.
             d.goal.set(target.min(d.hand.get() + STEP));
-            wheel.alarm.begin_to_look();
-            wheel.gate.announce(d.goal.get(), &wheel.ticks);
+            announce(wheel, d);
         }
         // A sweep that was interrupted has its notes.
         v.stop = (!goes_on || d.collects.get()) && !wheel.collect(d, &mut || v.sink.is_enough());
@@ -66,7 +65,7 @@ pub(super) fn sweep<S: Sink>(
             }
         }
         // Its fence is also that of the last visit.end.
-        wheel.alarm.lower(next);
+        wheel.lower(next);
         v.stop |= !v.wake_waiters();
         v.stop = v.stop || !is_last && v.sink.is_enough();
         if v.stop || is_last {
@@ -75,6 +74,21 @@ pub(super) fn sweep<S: Sink>(
     }
     shared.count.entries.set(d.buckets.entries.get());
     !v.stop
+}
+
+/// Steps sweep.begin and sweep.announce.
+#[inline(always)]
+fn announce(wheel: &Wheel, d: &Driver) {
+    let goal = d.goal.get();
+    if wheel.gate.is_owned() {
+        wheel.alarm.begin_to_look_owned();
+        if goal - d.hand.get() < STEP / 2 {
+            return wheel.gate.announce_to_senders(goal, &wheel.ticks);
+        }
+    } else {
+        wheel.alarm.begin_to_look();
+    }
+    wheel.gate.announce(goal, &wheel.ticks);
 }
 
 /// Moves the hand to the goal, or up to where the sweep stops.
@@ -134,9 +148,11 @@ fn visit_all<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
     let slab = &v.wheel.slab;
     v.begin_tick(d.hand.get());
     let emptied = d.buckets.empty(slab, bucket);
-    // Their memory arrives while these are visited.
-    if let Some((next, _)) = d.buckets.first_marked(d.hand.get()) {
-        d.buckets.prefetch(slab, next);
+    if emptied.is_large() {
+        // The memory of the next ones arrives while these are visited.
+        if let Some((next, _)) = d.buckets.first_marked(d.hand.get()) {
+            d.buckets.prefetch(slab, next);
+        }
     }
     while let Some((node, _)) = emptied.pop::<true>(slab) {
         if !v.visit(d, node) {

@@ -182,7 +182,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             wheel.callback.running.store(runs, Ordering::Relaxed);
         }
         // visit.claim
-        if let Err(seen) = wheel.exchange(hot, state, next) {
+        if let Err(seen) = wheel.change(hot, state, next) {
             if runs != 0 {
                 self.end_callback();
             }
@@ -321,7 +321,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let until = self.target.max(due);
             let next = wheel.next_period(state, deadline_ns, until, &extra, &self.times(d));
-            wheel.exchange(hot, state, next.word)?;
+            wheel.change(hot, state, next.word)?;
             let left_out = (extra.left_out + next.missed + 1).min(record::VALUE);
             wheel.write_next(index, &extra, next.early, left_out);
             // `until` is at or after this tick.
@@ -334,7 +334,7 @@ impl<'a, S: Sink> Visits<'a, S> {
         // The end of the callback makes the visit: race 6. After so long a time the deadline
         // moves.
         if is_far {
-            wheel.exchange(hot, state, state.armed(tick, tick))?;
+            wheel.change(hot, state, state.armed(tick, tick))?;
         }
         wheel.place_after_visit(d, node, tick + BUSY_AGAIN);
         Ok(())

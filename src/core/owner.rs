@@ -1,0 +1,232 @@
+//! A wheel that one thread owns.
+//!
+//! The *owner* makes, arms, moves, cancels and frees timers, and drives. It takes the steps of a
+//! shared wheel, with plain stores: no other thread changes a timer of it. An arm places the entry
+//! at once. So there is no note to take, and no second look.
+//!
+//! ```text
+//!   shared   any thread arms; the owner's word is 0
+//!   owned    the owner arms                -- disown -->  nobody
+//!   nobody   nobody arms                   -- own ----->  owned, by the calling thread
+//! ```
+//! `own` also takes the wheel of an owner whose thread has ended. In a forked child the kernel has
+//! cleared the word, with the rest of the gate.
+//!
+//! # Messages
+//!
+//! Other threads send the owner new timers, and nothing else. Such a timer is a *message*. Its
+//! handle is known to nobody, so until the owner has taken its note nobody but its sender changes
+//! it.
+//!
+//! ```text
+//!   sender                                 owner
+//!   message.state  state := armed  (RMW)   take.*, look.*  as in a shared wheel; link: plain
+//!   message.note   append the node
+//!   --- fence ---
+//!   note.dirty, arm.wake                   as in a shared wheel
+//!   arm.check      gate closed? race 4     drain.close, drain.read: exchanges
+//! ```
+//! The note comes after the state. So a driver that takes the note sees the state, and the sender
+//! needs no look at the link. A sender that is stopped anywhere holds nobody up.
+//!
+//! # What is plain
+//!
+//! The states, the links, the entries and the counts are plain, while the gate is open. Once a
+//! drain has closed it, a sender may take its message back. From then on the owner exchanges
+//! states, too.
+//!
+//! The words of a sleep, the heads of the inboxes and their dirty bits are what they are in a
+//! shared wheel, in each drive that finds a note or sleeps. `next_visit` is the senders' word; the
+//! owner has one of its own for its next tick. A drive that finds neither writes no word that
+//! senders read, except the gate, without a fence: a sender needs the hand only to write a state
+//! that reads right, and looks again after its note.
+
+use super::error::{Answer, Error};
+use super::gate::{NOBODY, SHARED};
+use super::inbox::number_of;
+use super::link::{Link, Reason};
+use super::record::Hot;
+use super::state::{index_of, is_well_formed, Handle, StateWord};
+use super::wheel::{Caller, Wheel};
+use crate::sync::Ordering;
+
+impl Wheel {
+    /// Refuses a thread that does not own a wheel which has an owner, or had one.
+    #[inline(always)]
+    pub fn permit(&self, caller: &impl Caller) -> Result<(), Error> {
+        let owner = self.gate.owner();
+        match owner == SHARED || owner.is(caller.identity()) {
+            true => Ok(()),
+            false => Err(Error::NotOwner),
+        }
+    }
+
+    /// Whether the calling thread owns the wheel, and no drain has begun.
+    #[inline(always)]
+    pub(super) fn is_plainly_mine(&self, caller: &impl Caller) -> bool {
+        self.gate.is_plain() && self.gate.owner().is(caller.identity())
+    }
+
+    /// The shortest way to arm, by the owner.
+    #[inline(never)]
+    pub(super) fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        let identity = caller.identity();
+        if !self.gate.owner().is(identity) {
+            return Error::NotOwner as Answer;
+        }
+        let gate = self.gate.seen();
+        let tick = self.ticks.at_or_after_near(ns);
+        let beyond = gate.beyond(tick);
+        if beyond >= self.gate.near() || !is_well_formed(handle) {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        let hot = self.slab.hot(index_of(handle));
+        // Relaxed, both: the owner's words.
+        let state = StateWord(hot.state.load(Ordering::Relaxed));
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if (state.differs_from(handle) | link.differs_from(handle)) != 0 {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        // Release: for threads that ask about the timer.
+        hot.state
+            .store(StateWord::plain_armed(handle, tick).0, Ordering::Release);
+        let was = state.is_armed();
+        probe!(start, self, handle, ns, was);
+        self.inboxes.of(number_of(identity)).count.arm(was);
+        match gate.beyond(link.near_tick(handle)) > beyond {
+            true => self.place_owned(caller, index_of(handle), tick, was),
+            false => was.into(),
+        }
+    }
+
+    /// The shortest way to cancel, by the owner.
+    #[inline(never)]
+    pub(super) fn cancel_owned(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        let identity = caller.identity();
+        if !self.gate.owner().is(identity) {
+            return Error::NotOwner as Answer;
+        }
+        let hot = self.slab.hot(index_of(handle));
+        // Relaxed, both: the owner's words.
+        let state = StateWord(hot.state.load(Ordering::Relaxed));
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if (state.differs_from_armed(handle) | link.differs_from(handle)) != 0
+            || !is_well_formed(handle)
+            || !self.gate.is_plain()
+        {
+            return self.cancel_slowly(handle, caller);
+        }
+        // Release: as in `arm_owned`.
+        hot.state
+            .store(state.plain_cancelled().0, Ordering::Release);
+        self.inboxes.of(number_of(identity)).count.cancels.bump(1);
+        probe!(cancel, self, handle, 1);
+        1
+    }
+
+    /// Sees to an entry of the owner's timer at or before `tick`, which is after the hand. Returns
+    /// whether it was armed before.
+    #[inline(never)]
+    pub(super) fn place_owned(
+        &self,
+        caller: &impl Caller,
+        index: u32,
+        tick: u64,
+        was: bool,
+    ) -> Answer {
+        // SAFETY: the owner alone drives. It is in no call that drives, or inside a callback.
+        let d = unsafe { self.driver.open_within(self.is_driven()) };
+        let node = self.slab.records(index);
+        let reason = self.place_by(&d, node, tick);
+        Self::set_reason(node.hot(), reason);
+        self.alarm.lower_own(tick);
+        if self.alarm.is_later_than(tick) {
+            self.kick_owner(caller);
+        }
+        was.into()
+    }
+
+    /// The sleep ends too late for a timer of the owner's.
+    #[cold]
+    #[inline(never)]
+    fn kick_owner(&self, caller: &impl Caller) {
+        if self.alarm.kick_once(|| caller.wake_owner()) {
+            self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
+        }
+    }
+
+    /// Writes a reason into a link of an owned wheel.
+    #[inline(always)]
+    pub(super) fn set_reason(hot: &Hot, reason: Reason) {
+        // Relaxed: the owner's word. Release: for threads that read the high part.
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        hot.link.store(link.with(reason).0, Ordering::Release);
+    }
+
+    /// Changes a state word, by a thread that may change any timer: as [`Wheel::exchange`]. The
+    /// owner stores it.
+    #[inline(always)]
+    pub(super) fn change(
+        &self,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        if self.gate.is_plain() {
+            // Release: for threads that ask about the timer.
+            hot.state.store(new.0, Ordering::Release);
+            return Ok(old);
+        }
+        self.exchange(hot, old, new)
+    }
+
+    /// The driver has something to do at `tick`. In a shared wheel ends with a fence. Driver only.
+    #[inline(always)]
+    pub(super) fn lower(&self, tick: u64) {
+        match self.gate.owner() {
+            SHARED => self.alarm.lower(tick),
+            _ => self.alarm.set_own(tick),
+        }
+    }
+
+    /// Whether a thread drives.
+    pub(super) fn is_driven(&self) -> bool {
+        // Relaxed: asked by the owner, who writes it.
+        self.shared.driving.load(Ordering::Relaxed) & 1 != 0
+    }
+
+    /// The calling thread, the owner, gives the wheel up. Not while it drives.
+    pub fn disown(&self, caller: &impl Caller) -> Result<(), Error> {
+        self.permit(caller)?;
+        if self.is_driven() {
+            return Err(Error::Inside);
+        }
+        self.gate.disown();
+        Ok(())
+    }
+
+    /// The calling thread takes a wheel that nobody owns. `has_ended` says whether the thread of an
+    /// identity has ended.
+    pub fn own(
+        &self,
+        caller: &impl Caller,
+        has_ended: impl FnOnce(u64) -> bool,
+    ) -> Result<(), Error> {
+        caller.thread()?;
+        let owner = self.gate.owner();
+        if owner.is(caller.identity()) {
+            return Ok(());
+        }
+        let is_free = owner == NOBODY || has_ended(owner.identity());
+        if !is_free || self.is_driven() {
+            return Err(Error::Busy);
+        }
+        self.gate.take(owner, caller.identity())
+    }
+
+    /// A message: a timer that a thread sends to the owner.
+    pub(super) fn is_message(&self, caller: &impl Caller) -> bool {
+        let owner = self.gate.owner();
+        owner != SHARED && !owner.is(caller.identity())
+    }
+}
