@@ -98,7 +98,8 @@ impl<'a> Drive<'a> {
         let wheel = self.wheel;
         // Relaxed: the hand moves under the lock.
         let hand = wheel.shared.hand.load(Ordering::Relaxed);
-        let next = wheel.alarm.next_visit().min(hand + STEP);
+        // A hand that is half a step behind moves, so that what it announces is that far ahead.
+        let next = wheel.alarm.next_visit().min(hand + STEP / 2);
         now_ns < wheel.ticks.ns_or_end(next)
             && !wheel.inboxes.are_dirty()
             && wheel.is_settled(&self.words())

@@ -69,24 +69,28 @@ impl Wheel {
         if d.is_interrupted() {
             return hand;
         }
-        let mut left = SETTLE;
-        while let Some((bucket, entered)) = d.buckets.first(hand) {
-            if left == 0 {
-                d.settled.set(Settled::Unknown);
-                return entered.max(d.buckets.least(bucket));
+        for left in (0..=SETTLE).rev() {
+            let Some((bucket, entered)) = d.buckets.first(hand) else {
+                return NEVER;
+            };
+            let Some(earliest) = d.buckets.earliest(&self.slab, bucket, SETTLE) else {
+                continue;
+            };
+            let (node, tick) = earliest.unwrap_or_else(|seen| seen);
+            if left != 0 && self.settle_entry(d, node, tick) {
+                continue;
             }
-            left -= 1;
-            match d.buckets.earliest(&self.slab, bucket, SETTLE) {
-                Some(Ok((node, tick))) if !self.settle_entry(d, node, tick) => {
-                    d.settled.set(Settled::Timer(node.index, tick));
-                    return tick;
-                }
-                // There are too many. This one may go nevertheless.
-                Some(Err((node, tick))) if !self.settle_entry(d, node, tick) => {
-                    return entered.max(d.buckets.least(bucket));
-                }
-                _ => {}
-            }
+            // Without a bound, this timer is the one.
+            d.settled.set(match earliest {
+                Ok(_) if left != 0 => Settled::Timer(node.index, tick),
+                Err(_) if left != 0 => Settled::Enough,
+                _ => Settled::Unknown,
+            });
+            return match earliest {
+                Ok(_) => tick,
+                // There are too many to know the earliest one.
+                Err(_) => entered.max(d.buckets.least(bucket)),
+            };
         }
         NEVER
     }
