@@ -22,6 +22,10 @@ pub(super) fn make(
     due: Option<u64>,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> Result<i32, Errno> {
+    if timer.is_some() {
+        // Nobody but the owner gets a handle.
+        host.wheel.permit(host)?;
+    }
     let spec = Spec {
         func: number_of_fn(func),
         cookie,
@@ -73,7 +77,7 @@ pub extern "C" fn hwheel_once(
 ) -> c_int {
     with(wheel, |h| {
         if timer.is_some() {
-            h.check_mine()?;
+            h.wheel.permit(h)?;
         }
         let due = due(h, time_ns, flags)?;
         make(h, (r#fn, cookie), (0, AUTO), Some(due), timer)

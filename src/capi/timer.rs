@@ -39,10 +39,10 @@ pub extern "C" fn hwheel_timer_setup(
     cookie: u64,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
-    with_mine(wheel, |h| {
-        timer.as_ref().ok_or(EINVAL)?;
-        make(h, (r#fn, cookie), (0, 0), None, timer)
-    })
+    if timer.is_none() {
+        return with_mine(wheel, |_| Err::<c_int, _>(EINVAL));
+    }
+    with(wheel, |h| make(h, (r#fn, cookie), (0, 0), None, timer))
 }
 
 /// The condition of an arm.
@@ -244,7 +244,7 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with_mine(wheel, |h| h.cancel_sync(timer, false))
+    with(wheel, |h| h.cancel_sync(timer, false))
 }
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
@@ -266,7 +266,7 @@ pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with_mine(wheel, |h| Ok(h.wheel.cancel(h, timer, true)?))
+    with(wheel, |h| Ok(h.wheel.cancel(h, timer, true)?))
 }
 
 /// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
@@ -291,7 +291,7 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 /// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with_mine(wheel, |h| h.cancel_sync(timer, true))
+    with(wheel, |h| h.cancel_sync(timer, true))
 }
 
 /// hwheel_timer_free() - Cancel and free a timer.
@@ -312,7 +312,7 @@ pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_tim
 /// allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_free(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with_mine(wheel, |h| Ok(h.wheel.free(h, timer)?))
+    with(wheel, |h| Ok(h.wheel.free(h, timer)?))
 }
 
 /// hwheel_timer_pending() - Test whether a timer is pending.

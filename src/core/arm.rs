@@ -327,8 +327,7 @@ impl Wheel {
         };
         // Also for a reason that is gone after the exchange.
         self.inboxes.reserve(node.thread)?;
-        // The note of a message follows its state.
-        if !is_moot && !self.gate.is_owned() && !self.is_reason(link, tick, hand) {
+        if !is_moot && !self.is_reason(link, tick, hand) {
             arm.note = Some(self.inboxes.append(node.thread, node.index));
         }
         Ok(arm)
@@ -337,7 +336,7 @@ impl Wheel {
     /// Establishes the invariant, after the exchange and a fence.
     #[inline(always)]
     fn uphold(&self, caller: &impl Caller, arm: Arm<'_>) {
-        if self.gate.is_owned() || !self.is_upheld(caller, &arm) {
+        if !self.is_upheld(caller, &arm) {
             self.uphold_again(caller, arm);
         }
     }
@@ -393,10 +392,6 @@ impl Wheel {
     /// Steps arm.publish and arm.again.
     #[inline(always)]
     fn publish(&self, hot: &Hot, link: Link, place: Place) {
-        if self.gate.is_owned() {
-            // Nobody else arms a message.
-            return;
-        }
         let note = link.with(Reason::Note(place));
         // AcqRel: what the note says; pairs with arm.read. If it fails, another thread has
         // written a reason, or the high part has changed.
@@ -464,6 +459,7 @@ impl Wheel {
             if arm.note.is_none() {
                 // Acquire: pairs with the exchanges of the link.
                 arm.link = Link(arm.node.hot.link.load(Ordering::Acquire));
+                // The owner may drop an entry without a second look.
                 if self.gate.is_owned() || !self.is_reason(arm.link, arm.tick, hand) {
                     arm.note = Some(self.inboxes.append(arm.node.thread, arm.node.index));
                     noted = Some(arm.word);

@@ -16,18 +16,13 @@
 //!
 //! Other threads send the owner new timers, and nothing else. Such a timer is a *message*. Its
 //! handle is known to nobody, so until the owner has taken its note nobody but its sender changes
-//! it.
+//! its state. The sender takes the steps of an arm with a note (`arm.rs`), with one difference: if
+//! the owner has taken the note before the exchange of the state, the sender appends another one,
+//! whatever tick the link names. For the owner may drop an entry without a second look.
 //!
-//! ```text
-//!   sender                                 owner
-//!   message.state  state := armed  (RMW)   take.*, look.*  as in a shared wheel; link: plain
-//!   message.note   append the node
-//!   --- fence ---
-//!   note.dirty, arm.wake                   as in a shared wheel
-//!   arm.check      gate closed? race 4     drain.close, drain.read: exchanges
-//! ```
-//! The note comes after the state. So a driver that takes the note sees the state, and the sender
-//! needs no look at the link. A sender that is stopped anywhere holds nobody up.
+//! So the races of a message are those of a note: 2, against the driver that takes it; 3, against
+//! a sleep (`alarm.rs`); 4, against a drain. The owner does not rely on notes. A note that a sender
+//! leaves in a link is overwritten, or read as no tick.
 //!
 //! # What is plain
 //!
@@ -39,7 +34,7 @@
 //! shared wheel, in each drive that finds a note or sleeps. `next_visit` is the senders' word; the
 //! owner has one of its own for its next tick. A drive that finds neither writes no word that
 //! senders read, except the gate, without a fence: a sender needs the hand only to write a state
-//! that reads right, and looks again after its note.
+//! that reads right, and looks again at the end.
 
 use super::error::{Answer, Error};
 use super::gate::{NOBODY, SHARED};
@@ -54,17 +49,24 @@ impl Wheel {
     /// Refuses a thread that does not own a wheel which has an owner, or had one.
     #[inline(always)]
     pub fn permit(&self, caller: &impl Caller) -> Result<(), Error> {
-        let owner = self.gate.owner();
-        match owner == SHARED || owner.is(caller.identity()) {
+        match !self.gate.is_owned() || self.is_mine(caller) {
             true => Ok(()),
             false => Err(Error::NotOwner),
         }
     }
 
+    /// Whether the calling thread owns the wheel. Not inlined, so that a call on a shared wheel
+    /// does not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn is_mine(&self, caller: &impl Caller) -> bool {
+        self.gate.owner().is(caller.identity())
+    }
+
     /// Whether the calling thread owns the wheel, and no drain has begun.
     #[inline(always)]
     pub(super) fn is_plainly_mine(&self, caller: &impl Caller) -> bool {
-        self.gate.is_plain() && self.gate.owner().is(caller.identity())
+        self.gate.is_plain() && self.is_mine(caller)
     }
 
     /// The shortest way to arm, by the owner.
@@ -222,11 +224,5 @@ impl Wheel {
             return Err(Error::Busy);
         }
         self.gate.take(owner, caller.identity())
-    }
-
-    /// A message: a timer that a thread sends to the owner.
-    pub(super) fn is_message(&self, caller: &impl Caller) -> bool {
-        let owner = self.gate.owner();
-        owner != SHARED && !owner.is(caller.identity())
     }
 }

@@ -80,9 +80,9 @@ impl Wheel {
                 return Ok((false, state));
             }
             // cancel.exchange
-            let changed = match self.is_message(caller) {
-                true => self.exchange(hot, state, next),
-                false => self.change(hot, state, next),
+            let changed = match self.is_plainly_mine(caller) {
+                true => self.change(hot, state, next),
+                false => self.exchange(hot, state, next),
             };
             match changed {
                 Ok(_) => {

@@ -17,7 +17,7 @@ pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
         // One for each thread. loom makes new threads in each execution, so each execution leaks
         // some tens of bytes for each thread.
         Box::leak(Box::new(AtHand {
-            thread: Cell::new(0),
+            identity: Cell::new(0),
             inside: Cell::new(std::ptr::null()),
         }))
     };
