@@ -14,7 +14,7 @@
 //!                  put: at the end of a lane
 //!   no entry     ----------------------------->  linked
 //!   tick 0       <-----------------------------  tick of the visit, next and prev
-//!                  pop: from the front; remove
+//!                  take_first: from the front; remove
 //! ```
 //! The entry is a record of the timer (`record.rs`). So nothing here needs memory, and nothing
 //! can fail. `next` and `prev` name a node, or the lane: behind the last entry of a lane and
@@ -28,7 +28,7 @@
 //!   passed when the driver took their note. Each sweep empties it first.
 //! - A bucket with an entry is marked. A marked bucket may be empty: `remove` does not know the
 //!   bucket of an entry in the middle of a lane. So whoever finds a bucket empty takes its mark
-//!   away: `pop` and `first`. A bucket without a mark is all zeros.
+//!   away: `take_first` and `first`. A bucket without a mark is all zeros.
 //! - Of a marked bucket, the lanes from the *turn* on are empty, until the turn has come round.
 //!   No entry is for a tick before `least`.
 //!
@@ -162,25 +162,25 @@ impl Buckets {
     }
 
     pub fn has_overdue(&self) -> bool {
-        self.bucket(self.overdue()).turn.get() != 0
+        self.numbered(self.overdue()).turn.get() != 0
     }
 
     #[inline(always)]
-    fn bucket(&self, number: u32) -> &Bucket {
+    fn numbered(&self, number: u32) -> &Bucket {
         debug_assert!(number <= self.overdue());
         // SAFETY: there is one for each number.
         unsafe { &*self.buckets.add(number as usize) }
     }
 
     #[inline(always)]
-    fn lanes(&self, number: u32) -> &Lanes {
+    fn lanes_of(&self, number: u32) -> &Lanes {
         debug_assert!(number <= self.overdue());
         // SAFETY: as above.
         unsafe { &*self.lanes.add(number as usize) }
     }
 
     #[inline(always)]
-    fn mark(&self, number: u32) -> &Cell<u64> {
+    fn marks_of(&self, number: u32) -> &Cell<u64> {
         // SAFETY: there is a bit for each bucket.
         unsafe { &*self.marks.add(number as usize / BITS) }
     }
@@ -189,7 +189,7 @@ impl Buckets {
     #[inline(always)]
     fn lane(&self, name: u32) -> &Lane {
         let number = name & !LANE;
-        &self.lanes(number / LANES)[(number % LANES) as usize]
+        &self.lanes_of(number / LANES)[(number % LANES) as usize]
     }
 
     /// Places the entry of a timer that has none, for a tick that is not before the hand.
@@ -212,17 +212,17 @@ impl Buckets {
 
     #[inline(always)]
     fn put(&self, slab: &Slab, node: Records<'_>, number: u32, tick: u64) {
-        let bucket = self.bucket(number);
+        let bucket = self.numbered(number);
         let turn = bucket.turn.get();
         if turn == 0 {
-            self.begin(number, tick);
+            self.set_mark(number, tick);
         }
         if tick < bucket.least.get() {
             bucket.least.set(tick);
         }
         bucket.turn.set((turn % LANES + 1) | (turn & LANES));
         let name = LANE | (number * LANES + turn % LANES);
-        let lane = &self.lanes(number)[(turn % LANES) as usize];
+        let lane = &self.lanes_of(number)[(turn % LANES) as usize];
         let last = lane.last.replace(node.index);
         let entry = node.entry();
         entry.tick.set(tick);
@@ -231,26 +231,26 @@ impl Buckets {
             lane.first.set(node.index);
             entry.prev.set(name);
         } else {
-            slab.entry(last).next.set(node.index);
+            slab.entry_of(last).next.set(node.index);
             entry.prev.set(last);
         }
         self.entries.set(self.entries.get() + 1);
     }
 
     #[inline(always)]
-    fn begin(&self, number: u32, tick: u64) {
-        self.bucket(number).least.set(tick);
-        let mark = self.mark(number);
+    fn set_mark(&self, number: u32, tick: u64) {
+        self.numbered(number).least.set(tick);
+        let mark = self.marks_of(number);
         mark.set(mark.get() | 1 << (number as usize % BITS));
     }
 
     /// An empty bucket loses its mark.
     #[inline(always)]
-    fn end(&self, number: u32) {
-        let bucket = self.bucket(number);
+    fn clear_mark(&self, number: u32) {
+        let bucket = self.numbered(number);
         bucket.turn.set(0);
         bucket.from.set(0);
-        let mark = self.mark(number);
+        let mark = self.marks_of(number);
         mark.set(mark.get() & !(1 << (number as usize % BITS)));
     }
 
@@ -258,12 +258,12 @@ impl Buckets {
     #[inline(always)]
     pub fn empty(&self, slab: &Slab, number: u32) -> Emptied<'_> {
         self.mend(slab);
-        let bucket = self.bucket(number);
+        let bucket = self.numbered(number);
         Emptied {
             buckets: self,
             number,
             bucket,
-            lanes: self.lanes(number),
+            lanes: self.lanes_of(number),
             used: bucket.turn.get().min(LANES),
         }
     }
@@ -271,13 +271,13 @@ impl Buckets {
     /// Fetches what visits to the first timer of each lane of a bucket need.
     #[inline(always)]
     pub fn prefetch(&self, slab: &Slab, number: u32) {
-        let used = self.bucket(number).turn.get().min(LANES);
-        for lane in &self.lanes(number)[..used as usize] {
+        let used = self.numbered(number).turn.get().min(LANES);
+        for lane in &self.lanes_of(number)[..used as usize] {
             slab.records(lane.first.get()).prefetch();
         }
     }
 
-    /// Makes the first entry of each lane name the lane before it, where `pop` has left that.
+    /// Makes the first entry of each lane name the lane before it, where `take_first` has left that.
     #[inline(always)]
     fn mend(&self, slab: &Slab) {
         if self.torn.get() != NONE {
@@ -288,9 +288,9 @@ impl Buckets {
     #[cold]
     #[inline(never)]
     fn mend_torn(&self, slab: &Slab, number: u32) {
-        for (lane, n) in self.lanes(number).iter().zip(0..) {
+        for (lane, n) in self.lanes_of(number).iter().zip(0..) {
             if let Some(first) = node(lane.first.get()) {
-                slab.entry(first).prev.set(LANE | (number * LANES + n));
+                slab.entry_of(first).prev.set(LANE | (number * LANES + n));
             }
         }
     }
@@ -302,18 +302,20 @@ impl Buckets {
         entry.tick.set(0);
         let (prev, next) = (entry.prev.get(), entry.next.get());
         match node(prev) {
-            Some(before) => slab.entry(before).next.set(next),
+            Some(before) => slab.entry_of(before).next.set(next),
             None => self.lane(prev).first.set(node(next).unwrap_or(0)),
         }
         match node(next) {
-            Some(after) => slab.entry(after).prev.set(prev),
+            Some(after) => slab.entry_of(after).prev.set(prev),
             None => self.lane(next).last.set(node(prev).unwrap_or(0)),
         }
         self.entries.set(self.entries.get() - 1);
     }
 
     fn is_empty(&self, number: u32) -> bool {
-        self.lanes(number).iter().all(|lane| lane.first.get() == 0)
+        self.lanes_of(number)
+            .iter()
+            .all(|lane| lane.first.get() == 0)
     }
 
     /// The first bucket that is not empty, behind that of the hand, and the tick at which the hand
@@ -325,7 +327,7 @@ impl Buckets {
             if !self.is_empty(first.0) {
                 return Some(first);
             }
-            self.end(first.0);
+            self.clear_mark(first.0);
         }
     }
 
@@ -353,7 +355,7 @@ impl Buckets {
         const { assert!(BITS as u32 % WORD == 0) };
         let mut at = from;
         while at < end {
-            let marked = self.mark(at).get() >> (at as usize % BITS);
+            let marked = self.marks_of(at).get() >> (at as usize % BITS);
             if marked != 0 {
                 return Some(at + marked.trailing_zeros()).filter(|found| *found < end);
             }
@@ -364,7 +366,7 @@ impl Buckets {
 
     /// A tick before which no entry behind the hand wants a visit.
     #[inline]
-    pub fn next_visit(&self, hand: u64) -> u64 {
+    pub fn next_entry(&self, hand: u64) -> u64 {
         match self.first(hand) {
             Some((number, entered)) => self.least(number).max(entered),
             None => NEVER,
@@ -375,15 +377,15 @@ impl Buckets {
     /// level, it is that of its entries.
     #[inline]
     pub fn least(&self, number: u32) -> u64 {
-        self.bucket(number).least.get()
+        self.numbered(number).least.get()
     }
 
     /// The earliest entry of a bucket: its node and tick. If that is not known after `most`
     /// entries, the earliest one of these is the error. `None` if the bucket is empty.
     pub fn earliest<'s>(&self, slab: &'s Slab, number: u32, most: usize) -> Option<Seen<'s>> {
-        let least = &self.bucket(number).least;
+        let least = &self.numbered(number).least;
         let (mut earliest, mut left) = (None, most);
-        for lane in self.lanes(number) {
+        for lane in self.lanes_of(number) {
             let mut name = lane.first.get();
             while let Some(index) = node(name) {
                 if left == 0 {
@@ -416,7 +418,7 @@ impl Emptied<'_> {
     /// Takes the first entry of the lane whose turn it is: its node and tick. `None` if the bucket
     /// is empty. `VISITS` says whether the timers are visited.
     #[inline(always)]
-    pub fn pop<'s, const VISITS: bool>(&self, slab: &'s Slab) -> Option<(Records<'s>, u64)> {
+    pub fn take_first<'s, const VISITS: bool>(&self, slab: &'s Slab) -> Option<(Records<'s>, u64)> {
         for _ in 0..self.used {
             let turn = self.bucket.from.get();
             let next = turn + 1;
@@ -426,15 +428,15 @@ impl Emptied<'_> {
             let lane = &self.lanes[turn as usize % LANES as usize];
             let first = lane.first.get();
             if first != 0 {
-                return Some(self.pop_of::<VISITS>(slab, lane, first));
+                return Some(self.take_first_of::<VISITS>(slab, lane, first));
             }
         }
-        self.buckets.end(self.number);
+        self.buckets.clear_mark(self.number);
         None
     }
 
     #[inline(always)]
-    fn pop_of<'s, const VISITS: bool>(
+    fn take_first_of<'s, const VISITS: bool>(
         &self,
         slab: &'s Slab,
         lane: &Lane,

@@ -21,7 +21,8 @@
 //! for `running`, and [`Wheel::finish`] for `visit.end`.
 
 use super::error::{answer, Answer, Error};
-use super::inbox::Thread;
+use super::inbox::{number_of, Thread};
+use super::link::Link;
 use super::state::{index_of, is_well_formed, Handle, StateWord};
 use super::wheel::{Caller, Wheel, NOBODY};
 use crate::sync::{fence, fence_after_rmw, AtomicU64, Ordering};
@@ -56,8 +57,33 @@ impl Wheel {
         1
     }
 
+    /// The shortest way to cancel, by the owner.
     #[inline(never)]
-    pub(super) fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
+    pub(super) fn cancel_owned(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        let identity = caller.identity();
+        if !self.gate.owner().is(identity) {
+            return Error::NotOwner as Answer;
+        }
+        let hot = self.slab.hot(index_of(handle));
+        // Relaxed, both: the owner's words.
+        let state = StateWord(hot.state.load(Ordering::Relaxed));
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if (state.differs_from_armed(handle) | link.differs_from(handle)) != 0
+            || !is_well_formed(handle)
+            || !self.gate.is_plain()
+        {
+            return self.cancel_slowly(handle, caller);
+        }
+        // Release: as in `arm_owned`.
+        hot.state
+            .store(state.plain_cancelled().0, Ordering::Release);
+        self.inboxes.of(number_of(identity)).count.cancels.bump(1);
+        probe!(cancel, self, handle, 1);
+        1
+    }
+
+    #[inline(never)]
+    fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
         answer(self.cancel(caller, handle, false))
     }
 

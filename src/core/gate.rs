@@ -126,14 +126,14 @@ impl Gate {
         self.is_owned() && self.word.load(Ordering::Relaxed) > CLOSED
     }
 
-    /// The owner gives the wheel up. Release: all that it wrote; pairs with `take`.
-    pub fn disown(&self) {
+    /// The owner gives the wheel up. Release: all that it wrote; pairs with `pass_to`.
+    pub fn give_up(&self) {
         self.owner.store(NOBODY.0, Ordering::Release);
     }
 
     /// A thread takes the wheel from an owner that does not use it any more.
-    pub fn take(&self, from: Owner, identity: u64) -> Result<(), Error> {
-        // Acquire: pairs with `disown`.
+    pub fn pass_to(&self, from: Owner, identity: u64) -> Result<(), Error> {
+        // Acquire: pairs with `give_up`.
         self.owner
             .compare_exchange(from.0, !identity, Ordering::Acquire, Ordering::Relaxed)
             .map(|_| ())

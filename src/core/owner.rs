@@ -36,12 +36,10 @@
 //! senders read, except the gate, without a fence: a sender needs the hand only to write a state
 //! that reads right, and looks again at the end.
 
-use super::error::{Answer, Error};
+use super::error::Error;
 use super::gate::{NOBODY, SHARED};
-use super::inbox::number_of;
-use super::link::{Link, Reason};
 use super::record::Hot;
-use super::state::{index_of, is_well_formed, Handle, StateWord};
+use super::state::StateWord;
 use super::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
@@ -69,100 +67,19 @@ impl Wheel {
         self.gate.is_plain() && self.is_mine(caller)
     }
 
-    /// The shortest way to arm, by the owner.
-    #[inline(never)]
-    pub(super) fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        let identity = caller.identity();
-        if !self.gate.owner().is(identity) {
-            return Error::NotOwner as Answer;
-        }
-        let gate = self.gate.seen();
-        let tick = self.ticks.at_or_after_near(ns);
-        let beyond = gate.beyond(tick);
-        if beyond >= self.gate.near() || !is_well_formed(handle) {
-            return self.arm_slowly(handle, ns, caller);
-        }
-        let hot = self.slab.hot(index_of(handle));
-        // Relaxed, both: the owner's words.
-        let state = StateWord(hot.state.load(Ordering::Relaxed));
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        if (state.differs_from(handle) | link.differs_from(handle)) != 0 {
-            return self.arm_slowly(handle, ns, caller);
-        }
-        // Release: for threads that ask about the timer.
-        hot.state
-            .store(StateWord::plain_armed(handle, tick).0, Ordering::Release);
-        let was = state.is_armed();
-        probe!(start, self, handle, ns, was);
-        self.inboxes.of(number_of(identity)).count.arm(was);
-        match gate.beyond(link.near_tick(handle)) > beyond {
-            true => self.place_owned(caller, index_of(handle), tick, was),
-            false => was.into(),
-        }
-    }
-
-    /// The shortest way to cancel, by the owner.
-    #[inline(never)]
-    pub(super) fn cancel_owned(&self, caller: &impl Caller, handle: Handle) -> Answer {
-        let identity = caller.identity();
-        if !self.gate.owner().is(identity) {
-            return Error::NotOwner as Answer;
-        }
-        let hot = self.slab.hot(index_of(handle));
-        // Relaxed, both: the owner's words.
-        let state = StateWord(hot.state.load(Ordering::Relaxed));
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        if (state.differs_from_armed(handle) | link.differs_from(handle)) != 0
-            || !is_well_formed(handle)
-            || !self.gate.is_plain()
-        {
-            return self.cancel_slowly(handle, caller);
-        }
-        // Release: as in `arm_owned`.
-        hot.state
-            .store(state.plain_cancelled().0, Ordering::Release);
-        self.inboxes.of(number_of(identity)).count.cancels.bump(1);
-        probe!(cancel, self, handle, 1);
-        1
-    }
-
-    /// Sees to an entry of the owner's timer at or before `tick`, which is after the hand. Returns
-    /// whether it was armed before.
-    #[inline(never)]
-    pub(super) fn place_owned(
+    /// Exchanges a state word; returns the word that was there. AcqRel: a thread that sees
+    /// the new word also sees what this thread did before.
+    #[inline]
+    pub(super) fn exchange(
         &self,
-        caller: &impl Caller,
-        index: u32,
-        tick: u64,
-        was: bool,
-    ) -> Answer {
-        // SAFETY: the owner alone drives. It is in no call that drives, or inside a callback.
-        let d = unsafe { self.driver.open_within(self.is_driven()) };
-        let node = self.slab.records(index);
-        let reason = self.place_by(&d, node, tick);
-        Self::set_reason(node.hot(), reason);
-        self.alarm.lower_own(tick);
-        if self.alarm.is_later_than(tick) {
-            self.kick_owner(caller);
-        }
-        was.into()
-    }
-
-    /// The sleep ends too late for a timer of the owner's.
-    #[cold]
-    #[inline(never)]
-    fn kick_owner(&self, caller: &impl Caller) {
-        if self.alarm.kick_once(|| caller.wake_owner()) {
-            self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
-        }
-    }
-
-    /// Writes a reason into a link of an owned wheel.
-    #[inline(always)]
-    pub(super) fn set_reason(hot: &Hot, reason: Reason) {
-        // Relaxed: the owner's word. Release: for threads that read the high part.
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        hot.link.store(link.with(reason).0, Ordering::Release);
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        hot.state
+            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(StateWord)
+            .map_err(StateWord)
     }
 
     /// Changes a state word, by a thread that may change any timer: as [`Wheel::exchange`]. The
@@ -182,9 +99,38 @@ impl Wheel {
         self.exchange(hot, old, new)
     }
 
+    /// The same by any thread: a sender exchanges the state of its message.
+    #[inline(always)]
+    pub(super) fn change_by(
+        &self,
+        caller: &impl Caller,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        match self.gate.is_owned() {
+            true => self.change_owned(caller, hot, old, new),
+            false => self.exchange(hot, old, new),
+        }
+    }
+
+    #[inline(never)]
+    fn change_owned(
+        &self,
+        caller: &impl Caller,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        match self.is_mine(caller) {
+            true => self.change(hot, old, new),
+            false => self.exchange(hot, old, new),
+        }
+    }
+
     /// The driver has something to do at `tick`. In a shared wheel ends with a fence. Driver only.
     #[inline(always)]
-    pub(super) fn lower(&self, tick: u64) {
+    pub(super) fn set_next(&self, tick: u64) {
         match self.gate.owner() {
             SHARED => self.alarm.lower(tick),
             _ => self.alarm.set_own(tick),
@@ -203,7 +149,7 @@ impl Wheel {
         if self.is_driven() {
             return Err(Error::Inside);
         }
-        self.gate.disown();
+        self.gate.give_up();
         Ok(())
     }
 
@@ -223,6 +169,6 @@ impl Wheel {
         if !is_free || self.is_driven() {
             return Err(Error::Busy);
         }
-        self.gate.take(owner, caller.identity())
+        self.gate.pass_to(owner, caller.identity())
     }
 }

@@ -15,6 +15,7 @@
 //! written it: the period is written before the timer is marked RARE, the others before
 //! it is marked EXACT. The kind is not written for a timer that becomes periodic later.
 
+use super::link::{Link, Reason};
 use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
 use core::cell::Cell;
 
@@ -24,6 +25,16 @@ use core::cell::Cell;
 pub(crate) struct Hot {
     pub state: AtomicU64,
     pub link: AtomicU64,
+}
+
+impl Hot {
+    /// Writes a reason into the link of a timer in an owned wheel. The owner's own call.
+    #[inline(always)]
+    pub fn set_reason(&self, reason: Reason) {
+        // Relaxed: the owner's word. Release: for threads that read the high part.
+        let link = Link(self.link.load(Ordering::Relaxed));
+        self.link.store(link.with(reason).0, Ordering::Release);
+    }
 }
 
 /// Written while one thread owns the node, and published by the exchange of the state

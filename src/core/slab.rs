@@ -259,7 +259,7 @@ impl Slab {
 
     /// The entry of a node that exists. The driver's alone.
     #[inline(always)]
-    pub(super) fn entry(&self, index: u32) -> &Entry {
+    pub(super) fn entry_of(&self, index: u32) -> &Entry {
         self.records(index).entry()
     }
 

@@ -49,21 +49,6 @@ impl Wheel {
         Ok(self.live_node(handle)?.2)
     }
 
-    /// Exchanges a state word; returns the word that was there. AcqRel: a thread that sees
-    /// the new word also sees what this thread did before.
-    #[inline]
-    pub(super) fn exchange(
-        &self,
-        hot: &Hot,
-        old: StateWord,
-        new: StateWord,
-    ) -> Result<StateWord, StateWord> {
-        hot.state
-            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
-            .map(StateWord)
-            .map_err(StateWord)
-    }
-
     /// Changes the state by `step`, which disarms: true if the timer was pending, and the
     /// state that it has now.
     #[inline]
@@ -80,11 +65,7 @@ impl Wheel {
                 return Ok((false, state));
             }
             // cancel.exchange
-            let changed = match self.is_plainly_mine(caller) {
-                true => self.change(hot, state, next),
-                false => self.exchange(hot, state, next),
-            };
-            match changed {
+            match self.change_by(caller, hot, state, next) {
                 Ok(_) => {
                     probe!(cancel, self, handle, state.is_armed());
                     let thread = caller.thread().unwrap_or(0);

@@ -96,7 +96,7 @@ const ENDED: u64 = 1 << NUMBER_BITS;
 
 /// The number of the calling thread.
 #[inline]
-pub(super) fn own() -> Result<Thread, Error> {
+pub(super) fn mine() -> Result<Thread, Error> {
     match at_hand::thread() {
         0 => take(),
         number => Ok(number),
@@ -106,7 +106,7 @@ pub(super) fn own() -> Result<Thread, Error> {
 #[cold]
 fn take() -> Result<Thread, Error> {
     let numbers = numbers().ok_or(Error::Memory)?;
-    if at_hand::with(|mine| mine.identity.get()) == ENDED {
+    if at_hand::identity() == ENDED {
         return Err(Error::Threads);
     }
     if !end::call_at_end() {
@@ -159,7 +159,7 @@ fn owners() -> Option<&'static [Word; THREADS]> {
 
 /// The identity of the calling thread, which is about to own a wheel.
 pub(super) fn owner() -> Result<u64, Error> {
-    let number = own()? as usize;
+    let number = mine()? as usize;
     if owners().is_none() {
         let fresh = map(size_of::<[Word; THREADS]>(), Pages::Small).cast::<[Word; THREADS]>();
         if fresh.is_null() {
@@ -236,7 +236,7 @@ mod tests {
                 assert!(!has_ended(identity));
             }
             thread_ends(core::ptr::without_provenance_mut(usize::MAX - 1));
-            assert_eq!(own(), Err(Error::Threads));
+            assert_eq!(mine(), Err(Error::Threads));
             assert!(has_ended(identity));
             identity
         });

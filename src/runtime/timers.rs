@@ -26,7 +26,7 @@ const LONGEST_SLACK: u64 = 1 << 47;
 impl Caller for Host {
     #[inline]
     fn thread(&self) -> Result<Thread, Error> {
-        numbers::own()
+        numbers::mine()
     }
 
     #[inline(always)]

@@ -5,8 +5,8 @@
 //! call, so that it costs the short way no register.
 
 use super::{Arm, How, Node};
-use crate::core::error::{answer, Answer};
-use crate::core::inbox::Thread;
+use crate::core::error::{answer, Answer, Error};
+use crate::core::inbox::{number_of, Thread};
 use crate::core::link::{Link, Place};
 use crate::core::record::Hot;
 use crate::core::state::{index_of, is_well_formed, Handle, StateWord};
@@ -53,6 +53,38 @@ impl Wheel {
             return self.arm_unchecked(handle, tick, was, caller);
         }
         was.into()
+    }
+
+    /// The shortest way to arm, by the owner.
+    #[inline(never)]
+    pub(super) fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        let identity = caller.identity();
+        if !self.gate.owner().is(identity) {
+            return Error::NotOwner as Answer;
+        }
+        let gate = self.gate.seen();
+        let tick = self.ticks.at_or_after_near(ns);
+        let beyond = gate.beyond(tick);
+        if beyond >= self.gate.near() || !is_well_formed(handle) {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        let hot = self.slab.hot(index_of(handle));
+        // Relaxed, both: the owner's words.
+        let state = StateWord(hot.state.load(Ordering::Relaxed));
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if (state.differs_from(handle) | link.differs_from(handle)) != 0 {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        // Release: for threads that ask about the timer.
+        hot.state
+            .store(StateWord::plain_armed(handle, tick).0, Ordering::Release);
+        let was = state.is_armed();
+        probe!(start, self, handle, ns, was);
+        self.inboxes.of(number_of(identity)).count.arm(was);
+        match gate.beyond(link.near_tick(handle)) > beyond {
+            true => self.place_owned(caller, index_of(handle), tick, was),
+            false => was.into(),
+        }
     }
 
     /// Arms a timer whose link has no tick that is early enough: relies on a note, if there is
@@ -215,12 +247,7 @@ impl Wheel {
 
     /// An arm that the short ways do not handle.
     #[inline(never)]
-    pub(in crate::core) fn arm_slowly(
-        &self,
-        handle: Handle,
-        ns: u64,
-        caller: &impl Caller,
-    ) -> Answer {
+    pub(super) fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
         answer(self.arm(caller, handle, ns, How::Always))
     }
 

@@ -13,11 +13,12 @@
 //! note, or another high part. Then look.point reads it again.
 
 use super::words::Driver;
+use crate::core::error::Answer;
 use crate::core::link::{Link, Place, Reason};
 use crate::core::record::Hot;
 use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER};
-use crate::core::wheel::Wheel;
+use crate::core::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
 impl Wheel {
@@ -49,7 +50,7 @@ impl Wheel {
     #[inline(always)]
     fn exchange_link(&self, hot: &Hot, link: Link, reason: Reason) -> bool {
         if self.gate.is_owned() {
-            Self::set_reason(hot, reason);
+            hot.set_reason(reason);
             return true;
         }
         let next = link.with(reason);
@@ -61,8 +62,8 @@ impl Wheel {
 
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
     /// enough. Returns the reason for a visit.
-    #[inline(always)]
-    pub(in crate::core) fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> Reason {
+    #[inline(never)]
+    fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> Reason {
         let hand = d.hand.get();
         let tick = node.entry().tick.get();
         if tick != 0 {
@@ -77,6 +78,37 @@ impl Wheel {
         }
         d.buckets.place(&self.slab, node, due, hand);
         Reason::Tick(due)
+    }
+
+    /// Sees to an entry of the owner's timer at or before `tick`, which is after the hand. Returns
+    /// whether it was armed before.
+    #[inline(never)]
+    pub(in crate::core) fn place_owned(
+        &self,
+        caller: &impl Caller,
+        index: u32,
+        tick: u64,
+        was: bool,
+    ) -> Answer {
+        // SAFETY: the owner alone drives. It is in no call that drives, or inside a callback.
+        let d = unsafe { self.driver.open_within(self.is_driven()) };
+        let node = self.slab.records(index);
+        let reason = self.place_by(&d, node, tick);
+        node.hot().set_reason(reason);
+        self.alarm.lower_own(tick);
+        if self.alarm.is_later_than(tick) {
+            self.kick_owner(caller);
+        }
+        was.into()
+    }
+
+    /// The sleep ends too late for a timer of the owner's.
+    #[cold]
+    #[inline(never)]
+    fn kick_owner(&self, caller: &impl Caller) {
+        if self.alarm.kick_once(|| caller.wake_owner()) {
+            self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
+        }
     }
 
     /// Step look.point.

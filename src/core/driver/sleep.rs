@@ -49,7 +49,7 @@ impl Wheel {
         self.collect(d, is_enough);
         let next = self.settle(d);
         self.shared.count.entries.set(d.buckets.entries.get());
-        self.lower(next);
+        self.set_next(next);
         let hand = self.gate.hand();
         let longest = d.goal.get().saturating_add(STEP);
         self.alarm.sleep(sleeper, longest, |tick| {
@@ -144,7 +144,7 @@ impl Wheel {
     /// meanwhile. Followed by a fence.
     fn replace(&self, hot: &Hot, from: Reason, to: Reason) -> bool {
         if self.gate.is_owned() {
-            Self::set_reason(hot, to);
+            hot.set_reason(to);
             return true;
         }
         // Acquire, both: pairs with arm.publish. Release: pairs with arm.read.

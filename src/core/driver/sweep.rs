@@ -39,7 +39,7 @@ pub(super) fn sweep<S: Sink>(
         if !goes_on {
             // At or after the last goal.
             d.goal.set(target.min(d.hand.get() + STEP));
-            announce(wheel, d);
+            announce_goal(wheel, d);
         }
         // A sweep that was interrupted has its notes.
         v.stop = (!goes_on || d.collects.get()) && !wheel.collect(d, &mut || v.sink.is_enough());
@@ -61,11 +61,11 @@ pub(super) fn sweep<S: Sink>(
                 // A callback has asked for a visit that this sweep has made since.
                 is_last = wheel.alarm.next_visit() > d.goal.get();
             } else {
-                next = d.buckets.next_visit(next);
+                next = d.buckets.next_entry(next);
             }
         }
         // Its fence is also that of the last visit.end.
-        wheel.lower(next);
+        wheel.set_next(next);
         v.stop |= !v.wake_waiters();
         v.stop = v.stop || !is_last && v.sink.is_enough();
         if v.stop || is_last {
@@ -78,7 +78,7 @@ pub(super) fn sweep<S: Sink>(
 
 /// Steps sweep.begin and sweep.announce.
 #[inline(always)]
-fn announce(wheel: &Wheel, d: &Driver) {
+fn announce_goal(wheel: &Wheel, d: &Driver) {
     let goal = d.goal.get();
     if wheel.gate.is_owned() {
         wheel.alarm.begin_to_look_owned();
@@ -134,7 +134,7 @@ fn cascade<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
     let (slab, hand) = (&v.wheel.slab, d.hand.get());
     let emptied = d.buckets.empty(slab, bucket);
     d.buckets.prefetch(slab, bucket);
-    while let Some((node, tick)) = emptied.pop::<false>(slab) {
+    while let Some((node, tick)) = emptied.take_first::<false>(slab) {
         probe!(cascade, v.wheel, tick);
         d.buckets.place(slab, node, tick, hand);
         if v.stops_behind_one() {
@@ -154,7 +154,7 @@ fn visit_all<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
             d.buckets.prefetch(slab, next);
         }
     }
-    while let Some((node, _)) = emptied.pop::<true>(slab) {
+    while let Some((node, _)) = emptied.take_first::<true>(slab) {
         if !v.visit(d, node) {
             v.stop = true;
             return;
