@@ -111,12 +111,15 @@ impl Alarm {
     }
 
     /// The owner has something to do at `tick`, and at the ticks before of which it has said so.
+    /// True if this is the earliest.
     #[inline(always)]
-    pub fn lower_own(&self, tick: u64) {
+    pub fn lower_own(&self, tick: u64) -> bool {
         // Relaxed, here and below: as in `next_visit`.
-        if tick < self.own.load(Ordering::Relaxed) {
+        let is_earliest = tick < self.own.load(Ordering::Relaxed);
+        if is_earliest {
             self.own.store(tick, Ordering::Relaxed);
         }
+        is_earliest
     }
 
     /// The owner has nothing to do before `tick`.

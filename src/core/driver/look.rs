@@ -12,7 +12,7 @@
 //! hand has passed: those do not count. Another thread may have written the link meanwhile: a
 //! note, or another high part. Then look.point reads it again.
 
-use super::words::Driver;
+use super::words::{Driver, Settled};
 use crate::core::error::Answer;
 use crate::core::link::{Link, Place, Reason};
 use crate::core::record::Hot;
@@ -95,7 +95,10 @@ impl Wheel {
         let node = self.slab.records(index);
         let reason = self.place_by(&d, node, tick);
         node.hot().set_reason(reason);
-        self.alarm.lower_own(tick);
+        if self.alarm.lower_own(tick) {
+            // If it is cancelled or moved, the next drive looks for another one.
+            d.settled.set(Settled::Timer(index, tick));
+        }
         if self.alarm.is_later_than(tick) {
             self.kick_owner(caller);
         }
