@@ -281,7 +281,7 @@ pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
 /// stack.
 #[no_mangle]
 pub extern "C" fn hwheel_run_queued(wheel: Wheel<'_>) -> c_int {
-    with(wheel, Host::work)
+    with_mine(wheel, Host::work)
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.

@@ -162,9 +162,8 @@ impl Host {
     /// callback, or concurrently with another driver, fails and does not move the clock.
     #[inline(always)]
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
-        let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
-        let now = self.manual.raise(now);
+        let now = self.manual.raise(time::clock(now)?);
         if self.options.wake.is_none() && drive.nothing_due(now) {
             let next_ns = drive.next_ns();
             drive.leave();
