@@ -177,8 +177,8 @@ pub(super) fn owner() -> Result<u64, Error> {
     }
     let identity = at_hand::identity();
     let owners = owners().ok_or(Error::Memory)?;
-    // Relaxed: the thread's own; published by the word of the wheel.
-    owners[number].store(identity, Ordering::Relaxed);
+    // Release: what the thread that had the number before wrote, too; pairs with `has_ended`.
+    owners[number].store(identity, Ordering::Release);
     Ok(identity)
 }
 
