@@ -1,0 +1,872 @@
+/*
+ * A wheel that one thread owns: who may call what, and how it changes hands. Each function is
+ * called by the owner, by another thread, by anybody while nobody owns the wheel, and by a
+ * forked child, with good arguments and with bad ones.
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+#include "child.h"
+
+#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
+
+static struct hwheel *wheel;
+static atomic_int fired;
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	fired++;
+}
+
+/* In a thread that must not jump out of a test: the first failure, which the test reports. */
+static char wrong[256];
+
+#define NOTE(value, wanted) do { \
+	long long note_got = (value), note_want = (wanted); \
+	if (note_got != note_want && !wrong[0]) \
+		snprintf(wrong, sizeof wrong, "%s:%d: %s is %lld, not %s (%lld)", __FILE__, \
+			 __LINE__, #value, note_got, #wanted, note_want); \
+} while (0)
+
+#define NOTHING_WRONG() do { \
+	if (wrong[0]) { \
+		snprintf(ktap_why, sizeof ktap_why, "%s", wrong); \
+		wrong[0] = 0; \
+		longjmp(ktap_leave, 1); \
+	} \
+} while (0)
+
+static struct hwheel *make(uint32_t clock)
+{
+	struct hwheel_options o = { .size = sizeof o, .clock = clock, .owned = 1 };
+	struct hwheel *w = NULL;
+
+	fired = 0;
+	NOTE(hwheel_create(&o, &w), 0);
+	return w;
+}
+
+/* Runs a function in another thread, and waits for its end. */
+struct body {
+	void (*run)(void);
+};
+
+static void *call(void *body)
+{
+	((const struct body *)body)->run();
+	return NULL;
+}
+
+static void in_a_thread(void (*run)(void))
+{
+	struct body body = { run };
+	pthread_t thread;
+
+	NOTE(pthread_create(&thread, NULL, call, &body), 0);
+	NOTE(pthread_join(thread, NULL), 0);
+}
+
+/*
+ * Every function that another thread may not call: its variant @n, or NO_MORE. The variant 0
+ * has good arguments, and the others bad ones. What a call writes are these.
+ */
+enum { NO_MORE = 1000 };
+
+static hwheel_timer_t timer, made;
+static uint64_t times[2];
+static int32_t results[2];
+static struct hwheel_event events[2];
+static struct hwheel_run bounds;
+
+static const uint64_t negative = UINT64_C(1) << 63;
+
+#define VARIANTS(name, ...) \
+	static int name(struct hwheel *w, int n) \
+	{ \
+		(void)w; \
+		switch (n) { __VA_ARGS__ default: return NO_MORE; } \
+	}
+#define ON(n, call) case n: return (call);
+
+VARIANTS(once, ON(0, hwheel_once(w, MS, count, 1, 0, &made))
+	 ON(1, hwheel_once(w, negative, count, 1, 0, &made))
+	 ON(2, hwheel_once(w, MS, count, 1, 1u << 31, &made)))
+VARIANTS(every, ON(0, hwheel_every(w, MS, MS, 0, count, 1, 0, &made))
+	 ON(1, hwheel_every(w, MS, 0, 0, count, 1, 0, &made))
+	 ON(2, hwheel_every(w, negative, MS, 0, count, 1, 0, &made))
+	 ON(3, hwheel_every(w, MS, MS, 0, count, 1, 1u << 31, NULL))
+	 ON(4, hwheel_every(w, MS, MS, 0, count, 1, 0, NULL)))
+VARIANTS(setup, ON(0, hwheel_timer_setup(w, count, 1, &made))
+	 ON(1, hwheel_timer_setup(w, count, 1, NULL)))
+VARIANTS(mod, ON(0, hwheel_timer_mod(w, timer, MS, 0))
+	 ON(1, hwheel_timer_mod(w, timer, MS, HWHEEL_ABS))
+	 ON(2, hwheel_timer_mod(w, timer, 0, 0))
+	 ON(3, hwheel_timer_mod(w, timer, HWHEEL_NEVER, 0))
+	 ON(4, hwheel_timer_mod(w, timer, 2 * MS, HWHEEL_REDUCE))
+	 ON(5, hwheel_timer_mod(w, timer, 2 * MS, HWHEEL_IF_PENDING))
+	 ON(6, hwheel_timer_mod(w, timer, negative, 0))
+	 ON(7, hwheel_timer_mod(w, timer, negative, HWHEEL_ABS))
+	 ON(8, hwheel_timer_mod(w, timer, MS, 1u << 31))
+	 ON(9, hwheel_timer_mod(w, 0, MS, 0))
+	 ON(10, hwheel_timer_mod(w, JUNK, MS, HWHEEL_ABS))
+	 ON(11, hwheel_timer_mod(w, UINT64_MAX, MS, 0)))
+VARIANTS(mod_range, ON(0, hwheel_timer_mod_range(w, timer, MS, 9 * MS, 0))
+	 ON(1, hwheel_timer_mod_range(w, timer, negative, MS, 0))
+	 ON(2, hwheel_timer_mod_range(w, timer, MS, negative, 0))
+	 ON(3, hwheel_timer_mod_range(w, timer, MS, MS, 1u << 31))
+	 ON(4, hwheel_timer_mod_range(w, JUNK, MS, MS, 0)))
+VARIANTS(set_period, ON(0, hwheel_timer_set_period(w, timer, MS))
+	 ON(1, hwheel_timer_set_period(w, timer, negative))
+	 ON(2, hwheel_timer_set_period(w, JUNK, MS)))
+VARIANTS(delete, ON(0, hwheel_timer_delete(w, timer)) ON(1, hwheel_timer_delete(w, 0))
+	 ON(2, hwheel_timer_delete(w, JUNK)) ON(3, hwheel_timer_delete(w, UINT64_MAX)))
+VARIANTS(delete_sync, ON(0, hwheel_timer_delete_sync(w, timer))
+	 ON(1, hwheel_timer_delete_sync(w, 0)) ON(2, hwheel_timer_delete_sync(w, JUNK)))
+VARIANTS(mod_many, ON(0, hwheel_timer_mod_many(w, &timer, times, 1, 0, results))
+	 ON(1, hwheel_timer_mod_many(w, NULL, NULL, 1, 0, results))
+	 ON(2, hwheel_timer_mod_many(w, &timer, times, 1, 1u << 31, results))
+	 ON(3, hwheel_timer_mod_many(w, &timer, times, UINT32_MAX, 0, results))
+	 ON(4, hwheel_timer_mod_many(w, &timer, times, 1, HWHEEL_REDUCE, results))
+	 ON(5, hwheel_timer_mod_many(w, NULL, NULL, 0, 0, NULL)))
+VARIANTS(delete_many, ON(0, hwheel_timer_delete_many(w, &timer, 1, results))
+	 ON(1, hwheel_timer_delete_many(w, NULL, 1, results))
+	 ON(2, hwheel_timer_delete_many(w, &timer, UINT32_MAX, results))
+	 ON(3, hwheel_timer_delete_many(w, NULL, 0, NULL)))
+VARIANTS(key_set, ON(0, hwheel_key_set(w, "k", 1, MS, count, 1, 0))
+	 ON(1, hwheel_key_set(w, NULL, 1, MS, count, 1, 0))
+	 ON(2, hwheel_key_set(w, "k", 0, MS, count, 1, 0))
+	 ON(3, hwheel_key_set(w, "k", 1, negative, count, 1, 0))
+	 ON(4, hwheel_key_set(w, "k", 1, MS, count, 1, 1u << 31)))
+VARIANTS(key_mod, ON(0, hwheel_key_mod(w, "key", 3, MS, 0))
+	 ON(1, hwheel_key_mod(w, NULL, 3, MS, 0)) ON(2, hwheel_key_mod(w, "key", 3, negative, 0))
+	 ON(3, hwheel_key_mod(w, "no", 2, MS, 0)))
+VARIANTS(key_delete, ON(0, hwheel_key_delete(w, "key", 3)) ON(1, hwheel_key_delete(w, NULL, 3))
+	 ON(2, hwheel_key_delete(w, "no", 2)))
+VARIANTS(key_pending, ON(0, hwheel_key_pending(w, "key", 3)) ON(1, hwheel_key_pending(w, NULL, 3))
+	 ON(2, hwheel_key_pending(w, "no", 2)))
+VARIANTS(advance, ON(0, hwheel_advance(w, 1, NULL, 0, NULL))
+	 ON(1, hwheel_advance(w, SEC, events, 2, &bounds))
+	 ON(2, hwheel_advance(w, negative, NULL, 0, NULL))
+	 ON(3, hwheel_advance(w, SEC, NULL, 2, NULL))
+	 ON(4, hwheel_advance(w, SEC, events, UINT32_MAX, NULL))
+	 ON(5, hwheel_advance(w, negative, events, 2, &bounds)))
+VARIANTS(poll_it, ON(0, hwheel_poll(w, NULL, 0, NULL)) ON(1, hwheel_poll(w, events, 2, &bounds))
+	 ON(2, hwheel_poll(w, NULL, 2, NULL)) ON(3, hwheel_poll(w, events, UINT32_MAX, NULL)))
+VARIANTS(fd, ON(0, hwheel_fd(w)))
+VARIANTS(start, ON(0, hwheel_start(w)))
+VARIANTS(stop, ON(0, hwheel_stop(w)))
+VARIANTS(run_queued, ON(0, hwheel_run_queued(w)))
+/* These end what the others use, in this order. */
+VARIANTS(shutdown_it, ON(0, hwheel_timer_shutdown(w, timer)) ON(1, hwheel_timer_shutdown(w, 0))
+	 ON(2, hwheel_timer_shutdown(w, JUNK)))
+VARIANTS(shutdown_sync, ON(0, hwheel_timer_shutdown_sync(w, timer))
+	 ON(1, hwheel_timer_shutdown_sync(w, 0)) ON(2, hwheel_timer_shutdown_sync(w, JUNK)))
+VARIANTS(free_it, ON(0, hwheel_timer_free(w, timer)) ON(1, hwheel_timer_free(w, 0))
+	 ON(2, hwheel_timer_free(w, JUNK)))
+VARIANTS(drain, ON(0, hwheel_drain(w, events, 2)) ON(1, hwheel_drain(w, NULL, 2))
+	 ON(2, hwheel_drain(w, events, 0)) ON(3, hwheel_drain(w, events, UINT32_MAX)))
+
+/* What each variant returns to the owner of a wheel with a manual clock; ANY_COUNT is 0 or above. */
+enum { ANY_COUNT = 2000 };
+
+static const struct function {
+	const char *name;
+	int (*call)(struct hwheel *w, int n);
+	int to_owner[12];
+} owners_only[] = {
+	{ "once", once, { 0, -EINVAL, -EINVAL } },
+	{ "every", every, { 0, -EINVAL, -EINVAL, -EINVAL, 0 } },
+	{ "timer_setup", setup, { 0, -EINVAL } },
+	{ "timer_mod", mod, { 1, 1, 1, 1, 1, 1, -EINVAL, -EINVAL, -EINVAL, -ESTALE, -ESTALE,
+			      -ESTALE } },
+	{ "timer_mod_range", mod_range, { 1, -EINVAL, -EINVAL, -EINVAL, -ESTALE } },
+	{ "timer_set_period", set_period, { 0, -EINVAL, -ESTALE } },
+	{ "timer_mod_many", mod_many, { 1, -EINVAL, -EINVAL, -EINVAL, 1, 0 } },
+	{ "timer_delete", delete, { 1, -ESTALE, -ESTALE, -ESTALE } },
+	{ "timer_delete_sync", delete_sync, { 0, -ESTALE, -ESTALE } },
+	{ "timer_delete_many", delete_many, { 1, -EINVAL, -EINVAL, 0 } },
+	{ "key_set", key_set, { 0, -EINVAL, -EINVAL, -EINVAL, -EINVAL } },
+	{ "key_mod", key_mod, { 1, -EINVAL, -EINVAL, 0 } },
+	{ "key_pending", key_pending, { 1, -EINVAL, 0 } },
+	{ "key_delete", key_delete, { 1, -EINVAL, 0 } },
+	{ "advance", advance, { 0, ANY_COUNT, -EINVAL, -EINVAL, -EINVAL, -EINVAL } },
+	{ "poll", poll_it, { -EINVAL, -EINVAL, -EINVAL, -EINVAL } },
+	{ "fd", fd, { -EINVAL } },
+	{ "start", start, { -EINVAL } },
+	{ "stop", stop, { 0 } },
+	{ "run_queued", run_queued, { -EINVAL } },
+	{ "timer_shutdown", shutdown_it, { ANY_COUNT, -ESTALE, -ESTALE } },
+	{ "timer_shutdown_sync", shutdown_sync, { 0, -ESTALE, -ESTALE } },
+	{ "timer_free", free_it, { 0, -ESTALE, -ESTALE } },
+	{ "drain", drain, { ANY_COUNT, -EINVAL, -EINVAL, -EINVAL } },
+};
+
+/* Those that any thread may call. These and the others are all functions of the library. */
+static const char *const anybodys[] = {
+	"once without a handle", "disown", "own", "timer_pending", "timer_remaining",
+	"timer_prefetch", "next_expiry", "now", "list", "get_stats", "strerror", "version",
+	"version_string", "create",
+};
+
+/* hwheel_once() is in both lists, hwheel_destroy() in none. */
+enum { FUNCTIONS = COUNT(owners_only) + COUNT(anybodys) - 1 + 1 };
+
+static void expect_junk(void)
+{
+	NOTE(made, JUNK);
+	for (int i = 0; i < 2; i++) {
+		NOTE(results[i], 77);
+		NOTE(events[i].cookie, JUNK);
+	}
+	NOTE(bounds.next_ns, JUNK);
+	NOTE(bounds.left, 77);
+}
+
+static void fill_with_junk(void)
+{
+	made = JUNK;
+	times[0] = times[1] = MS;
+	results[0] = results[1] = 77;
+	events[0].cookie = events[1].cookie = JUNK;
+	bounds = (struct hwheel_run){ .size = sizeof bounds, .left = 77, .next_ns = JUNK };
+}
+
+/* What every call returns to a thread that does not own the wheel, or to a child. */
+static int to_others;
+
+static void call_everything(void)
+{
+	fill_with_junk();
+	for (size_t i = 0; i < COUNT(owners_only); i++) {
+		for (int n = 0, got; (got = owners_only[i].call(wheel, n)) != NO_MORE; n++) {
+			if (got != to_others && !wrong[0])
+				snprintf(wrong, sizeof wrong, "%s %d: %d, not %d",
+					 owners_only[i].name, n, got, to_others);
+			expect_junk();
+		}
+	}
+	/* A wrong size of the bounds is looked at later, too. */
+	bounds.size = 1;
+	NOTE(hwheel_advance(wheel, SEC, NULL, 0, &bounds), to_others);
+	NOTE(hwheel_poll(wheel, NULL, 0, &bounds), to_others);
+	bounds.size = 5000;
+	NOTE(hwheel_advance(wheel, SEC, NULL, 0, &bounds), to_others);
+	NOTE(hwheel_destroy(wheel), to_others == -ESHUTDOWN ? 0 : to_others);
+}
+
+static void read_everything(void)
+{
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t ns = JUNK, cursor = 0;
+
+	NOTE(hwheel_timer_pending(wheel, timer), 1);
+	NOTE(hwheel_timer_pending(wheel, 1), -ESTALE);
+	NOTE(hwheel_timer_remaining(wheel, timer, &ns), 1);
+	NOTE(ns, 50 * MS);
+	NOTE(hwheel_timer_remaining(wheel, timer, NULL), -EINVAL);
+	hwheel_timer_prefetch(wheel, timer);
+	NOTE(hwheel_next_expiry(wheel, &ns), 1);
+	NOTE(ns <= 50 * MS, 1);
+	NOTE(hwheel_now(wheel, &ns), 0);
+	NOTE(ns, 0);
+	NOTE(hwheel_list(wheel, &cursor, events, 2), 2);
+	NOTE(hwheel_get_stats(wheel, &s), 0);
+	NOTE(s.live, 2);
+	NOTE(s.pending, 2);
+}
+
+/* A wheel with a timer, and a timer with a key. */
+static void make_busy(void)
+{
+	wheel = make(HWHEEL_CLOCK_MANUAL);
+	NOTE(hwheel_timer_setup(wheel, count, 0, &timer), 0);
+	NOTE(hwheel_timer_mod(wheel, timer, 50 * MS, 0), 0);
+	NOTE(hwheel_key_set(wheel, "key", 3, 60 * MS, count, 0, 0), 0);
+}
+
+static void check_unchanged(const struct hwheel_stats *before)
+{
+	struct hwheel_stats after = stats(wheel);
+
+	CHECK_EQ(after.live, before->live);
+	CHECK_EQ(after.pending, before->pending);
+	CHECK_EQ(after.armed, before->armed);
+	CHECK_EQ(after.cancelled, before->cancelled);
+	CHECK_EQ(after.fired, before->fired);
+	CHECK_EQ(ktap_now(wheel), 0);
+	CHECK_EQ(fired, 0);
+}
+
+static void all_functions_are_in_the_lists(void)
+{
+	CHECK_EQ(FUNCTIONS, 38);
+}
+
+static void the_owner_may_call_everything(void)
+{
+	make_busy();
+	fill_with_junk();
+	for (size_t i = 0; i < COUNT(owners_only); i++) {
+		const struct function *f = &owners_only[i];
+
+		for (int n = 0, got; (got = f->call(wheel, n)) != NO_MORE; n++) {
+			if (f->to_owner[n] == ANY_COUNT ? got >= 0 : got == f->to_owner[n])
+				continue;
+			snprintf(ktap_why, sizeof ktap_why, "%s %d: %d, not %d", f->name, n, got,
+				 f->to_owner[n]);
+			longjmp(ktap_leave, 1);
+		}
+	}
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void another_thread_is_refused_before_anything_else(void)
+{
+	struct hwheel_stats before;
+
+	make_busy();
+	before = stats(wheel);
+	to_others = -EPERM;
+	in_a_thread(call_everything);
+	NOTHING_WRONG();
+	check_unchanged(&before);
+	in_a_thread(read_everything);
+	NOTHING_WRONG();
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* So is a thread that has owned it, and one that has used no timer at all. */
+static void while_nobody_owns_it_everybody_is_refused(void)
+{
+	struct hwheel_stats before;
+
+	make_busy();
+	before = stats(wheel);
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	to_others = -EPERM;
+	call_everything();
+	NOTHING_WRONG();
+	in_a_thread(call_everything);
+	NOTHING_WRONG();
+	read_everything();
+	NOTHING_WRONG();
+	in_a_thread(read_everything);
+	NOTHING_WRONG();
+	check_unchanged(&before);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void child_of_a_wheel(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = 1 };
+	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel *own;
+	uint64_t ns = JUNK;
+
+	EXPECT(hwheel_once(wheel, 0, count, 0, 0, NULL), -ESHUTDOWN);
+	EXPECT(hwheel_disown(wheel), -ESHUTDOWN);
+	EXPECT(hwheel_own(wheel), -ESHUTDOWN);
+	EXPECT(hwheel_timer_pending(wheel, timer), -ESHUTDOWN);
+	EXPECT(hwheel_timer_remaining(wheel, timer, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_next_expiry(wheel, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_now(wheel, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_get_stats(wheel, &s), -ESHUTDOWN);
+	EXPECT(ns, JUNK);
+	to_others = -ESHUTDOWN;
+	/* The last call destroys the copy. */
+	call_everything();
+	if (wrong[0])
+		printf("# %s\n", wrong);
+	EXPECT(wrong[0], 0);
+	/* It owns a wheel of its own. */
+	EXPECT(hwheel_create(&o, &own), 0);
+	EXPECT(hwheel_once(own, MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_advance(own, MS, NULL, 0, NULL), 0);
+	EXPECT(fired, 1);
+	EXPECT(hwheel_disown(own), 0);
+	EXPECT(hwheel_own(own), 0);
+	EXPECT(hwheel_destroy(own), 0);
+}
+
+static void a_child_is_refused_whoever_owns_it(void)
+{
+	make_busy();
+	in_a_child(child_of_a_wheel);
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	in_a_child(child_of_a_wheel);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(fired, 2);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void a_shared_wheel_has_no_owner(void)
+{
+	wheel = ktap_manual(0, 0, 0, 0);
+	CHECK_EQ(hwheel_disown(wheel), -EINVAL);
+	CHECK_EQ(hwheel_own(wheel), -EINVAL);
+	CHECK_EQ(hwheel_disown(NULL), -EINVAL);
+	CHECK_EQ(hwheel_own(NULL), -EINVAL);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void run_nothing(struct hwheel *w, void *arg)
+{
+	(void)w;
+	(void)arg;
+}
+
+static void an_owned_wheel_has_no_other_threads(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .owned = 1, .workers = 1 };
+
+	wheel = NULL;
+	CHECK_EQ(hwheel_create(&o, &wheel), -EINVAL);
+	o.workers = 0;
+	o.executor = run_nothing;
+	CHECK_EQ(hwheel_create(&o, &wheel), -EINVAL);
+	o.executor = NULL;
+	for (o.owned = 2; o.owned != 0; o.owned <<= 1)
+		CHECK_EQ(hwheel_create(&o, &wheel), -EINVAL);
+	CHECK(wheel == NULL);
+	wheel = make(HWHEEL_CLOCK_MONOTONIC);
+	CHECK_EQ(hwheel_start(wheel), -EINVAL);
+	CHECK(hwheel_fd(wheel) >= 0);
+	CHECK_EQ(hwheel_start(wheel), -EINVAL);
+	CHECK_EQ(hwheel_run_queued(wheel), -EINVAL);
+	CHECK_EQ(hwheel_stop(wheel), 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* How it changes hands. */
+
+static void disown_and_own_of_another(void)
+{
+	NOTE(hwheel_disown(wheel), -EPERM);
+	NOTE(hwheel_own(wheel), -EBUSY);
+}
+
+static void disown_and_own_by_another(void)
+{
+	NOTE(hwheel_disown(wheel), -EPERM);
+	NOTE(hwheel_own(wheel), 0);
+	NOTE(hwheel_own(wheel), 0);
+	NOTE(hwheel_timer_mod(wheel, timer, 20 * MS, HWHEEL_ABS), 1);
+	NOTE(hwheel_advance(wheel, 10 * MS, NULL, 0, NULL), 0);
+	NOTE(hwheel_disown(wheel), 0);
+	NOTE(hwheel_disown(wheel), -EPERM);
+}
+
+static void it_is_given_up_once_and_taken_by_one(void)
+{
+	make_busy();
+	CHECK_EQ(hwheel_own(wheel), 0);
+	in_a_thread(disown_and_own_of_another);
+	NOTHING_WRONG();
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	CHECK_EQ(hwheel_disown(wheel), -EPERM);
+	in_a_thread(disown_and_own_by_another);
+	NOTHING_WRONG();
+	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(ktap_now(wheel), 10 * MS);
+	CHECK_EQ(hwheel_advance(wheel, 19 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(fired, 0);
+	CHECK_EQ(hwheel_advance(wheel, 20 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(fired, 1);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static struct hwheel *another;
+
+static void change_hands_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	fired++;
+	NOTE(hwheel_disown(w), -EDEADLK);
+	NOTE(hwheel_own(w), 0);
+	in_a_thread(disown_and_own_of_another);
+	NOTE(hwheel_destroy(w), -EDEADLK);
+	NOTE(hwheel_advance(w, SEC, NULL, 0, NULL), -EBUSY);
+	/* Another wheel may change hands here. */
+	NOTE(hwheel_disown(another), 0);
+	NOTE(hwheel_own(another), 0);
+}
+
+static void it_does_not_change_hands_in_a_callback(void)
+{
+	wheel = make(HWHEEL_CLOCK_MANUAL);
+	another = make(HWHEEL_CLOCK_MANUAL);
+	CHECK_EQ(hwheel_once(wheel, MS, change_hands_inside, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_key_set(wheel, "k", 1, MS, change_hands_inside, 0, 0), 0);
+	CHECK_EQ(hwheel_every(wheel, MS, MS, 0, change_hands_inside, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(wheel, MS, NULL, 0, NULL), 0);
+	NOTHING_WRONG();
+	CHECK_EQ(fired, 3);
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+	CHECK_EQ(hwheel_destroy(another), 0);
+}
+
+/* A call that stopped at a bound leaves the rest to the next owner. */
+
+enum { PARTS = 41 };
+
+static uint64_t seen[PARTS];
+
+static void note_cookie(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	seen[e->cookie]++;
+	fired++;
+}
+
+static void fire_one(void)
+{
+	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
+	int before = fired;
+
+	NOTE(hwheel_own(wheel), 0);
+	NOTE(hwheel_advance(wheel, 2 * SEC, NULL, 0, &run), 0);
+	NOTE(fired, before + 1);
+	/* A call that stops at a bound does not know whether it has fired the last one. */
+	NOTE(run.left, 1);
+	NOTE(hwheel_disown(wheel), 0);
+}
+
+static void drain_one(void)
+{
+	struct hwheel_event e = { .cookie = JUNK };
+	int got;
+
+	NOTE(hwheel_own(wheel), 0);
+	got = hwheel_drain(wheel, &e, 1);
+	NOTE(got == 0 || got == 1, 1);
+	if (got == 1) {
+		NOTE(e.flags & HWHEEL_EVENT_DRAINED, HWHEEL_EVENT_DRAINED);
+		seen[e.cookie]++;
+	}
+	fired += got;
+	NOTE(hwheel_disown(wheel), 0);
+}
+
+static void parts(void (*part)(void))
+{
+	memset(seen, 0, sizeof seen);
+	wheel = make(HWHEEL_CLOCK_MANUAL);
+	/* In one bucket, on a higher level, and overdue. */
+	for (uint64_t i = 0; i < PARTS; i++)
+		CHECK_EQ(hwheel_once(wheel, i % 3 ? SEC : MS, note_cookie, i, 0, NULL), 0);
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	for (int i = 0; i < PARTS + 2 && fired < PARTS; i++) {
+		if (i % 2)
+			part();
+		else
+			in_a_thread(part);
+		NOTHING_WRONG();
+	}
+	for (int i = 0; i < PARTS; i++)
+		CHECK_EQ(seen[i], 1);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void the_next_owner_goes_on_with_a_call_that_was_bounded(void)
+{
+	parts(fire_one);
+}
+
+static void the_next_owner_goes_on_with_a_drain(void)
+{
+	parts(drain_one);
+}
+
+/* Owners that end. */
+
+static void make_one_and_exit(void)
+{
+	make_busy();
+	pthread_exit(NULL);
+}
+
+static void take_and_fire(void)
+{
+	NOTHING_WRONG();
+	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
+	CHECK_EQ(hwheel_disown(wheel), -EPERM);
+	CHECK_EQ(hwheel_destroy(wheel), -EPERM);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), 1);
+	CHECK_EQ(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(fired, 2);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void the_wheel_of_a_thread_that_has_ended_is_taken(void)
+{
+	in_a_thread(make_busy);
+	take_and_fire();
+	in_a_thread(make_one_and_exit);
+	take_and_fire();
+}
+
+/* The next thread has the number of the one that has ended, but does not own its wheel. */
+static void use_a_wheel_of_before(void)
+{
+	hwheel_timer_t t;
+
+	/* It has a number. */
+	NOTE(hwheel_timer_setup(another, NULL, 0, &t), 0);
+	to_others = -EPERM;
+	call_everything();
+	NOTE(hwheel_own(wheel), 0);
+	NOTE(hwheel_timer_mod(wheel, timer, 50 * MS, 0), 1);
+}
+
+static void own_another_and_refuse(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = 1 };
+	struct hwheel *own;
+
+	/* It has a number, and it owns a wheel. */
+	NOTE(hwheel_create(&o, &own), 0);
+	to_others = -EPERM;
+	call_everything();
+	NOTE(hwheel_destroy(own), 0);
+}
+
+static void the_next_thread_of_that_number_does_not_own_it(void)
+{
+	another = ktap_manual(0, 0, 0, 0);
+	for (int i = 0; i < 10; i++) {
+		in_a_thread(make_busy);
+		in_a_thread(own_another_and_refuse);
+		NOTHING_WRONG();
+		in_a_thread(use_a_wheel_of_before);
+		NOTHING_WRONG();
+		take_and_fire();
+	}
+	CHECK_EQ(hwheel_destroy(another), 0);
+}
+
+/* Destructors of other libraries run while the thread ends, in some rounds. It still owns. */
+
+static pthread_key_t ends[3];
+static int rounds;
+
+static void use_at_the_end(void *at)
+{
+	NOTE(hwheel_timer_mod(wheel, timer, 50 * MS, 0), 1);
+	NOTE(hwheel_advance(wheel, 0, NULL, 0, NULL), 0);
+	NOTE(hwheel_disown(wheel), 0);
+	NOTE(hwheel_own(wheel), 0);
+	in_a_thread(disown_and_own_of_another);
+	/* Once more, in the next round. */
+	if (rounds++ < 5)
+		pthread_setspecific(*(pthread_key_t *)at, at);
+}
+
+static void make_one_and_leave_ends(void)
+{
+	for (size_t i = 0; i < COUNT(ends); i++)
+		pthread_setspecific(ends[i], &ends[i]);
+	make_busy();
+}
+
+static void a_thread_owns_until_its_destructors_have_run(void)
+{
+	rounds = 0;
+	for (size_t i = 0; i < COUNT(ends); i++)
+		CHECK_EQ(pthread_key_create(&ends[i], use_at_the_end), 0);
+	in_a_thread(make_one_and_leave_ends);
+	NOTHING_WRONG();
+	CHECK(rounds >= (int)COUNT(ends));
+	for (size_t i = 0; i < COUNT(ends); i++)
+		CHECK_EQ(pthread_key_delete(ends[i]), 0);
+	take_and_fire();
+}
+
+/* The thread of main() ends, and the program goes on. */
+
+static void *after_main(void *main_thread)
+{
+	EXPECT(pthread_join(*(pthread_t *)main_thread, NULL), 0);
+	EXPECT(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
+	EXPECT(hwheel_own(wheel), 0);
+	EXPECT(hwheel_timer_mod(wheel, timer, MS, 0), 1);
+	EXPECT(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
+	EXPECT(fired, 2);
+	EXPECT(hwheel_destroy(wheel), 0);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void end_main(void)
+{
+	static pthread_t main_thread;
+	pthread_t thread;
+
+	main_thread = pthread_self();
+	make_busy();
+	EXPECT(pthread_create(&thread, NULL, after_main, &main_thread), 0);
+	pthread_exit(NULL);
+}
+
+static void the_wheel_of_a_main_thread_that_has_ended_is_taken(void)
+{
+	in_a_child(end_main);
+}
+
+/* Of threads that want it at the same time, one gets it. */
+
+enum { RACERS = 3, RACES = 300 };
+
+static pthread_barrier_t line;
+static atomic_int winners, refused;
+
+static void *race(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < RACES; i++) {
+		int got;
+
+		pthread_barrier_wait(&line);
+		got = hwheel_own(wheel);
+		if (got == 0) {
+			winners++;
+			/* Plain memory of the wheel: what the one wrote, the other sees. */
+			NOTE(hwheel_timer_mod(wheel, timer, 50 * MS + (uint64_t)i, 0), 1);
+			NOTE(hwheel_advance(wheel, (uint64_t)i * MS / 100, NULL, 0, NULL), 0);
+		} else {
+			NOTE(got, -EBUSY);
+			refused++;
+			NOTE(hwheel_timer_delete(wheel, timer), -EPERM);
+		}
+		pthread_barrier_wait(&line);
+		if (got == 0)
+			NOTE(hwheel_disown(wheel), 0);
+	}
+	return NULL;
+}
+
+static void one_of_several_gets_it(void)
+{
+	pthread_t threads[RACERS];
+
+	make_busy();
+	winners = refused = 0;
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	CHECK_EQ(pthread_barrier_init(&line, NULL, RACERS), 0);
+	for (int i = 0; i < RACERS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, race, NULL), 0);
+	for (int i = 0; i < RACERS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(pthread_barrier_destroy(&line), 0);
+	NOTHING_WRONG();
+	CHECK_EQ(winners, RACES);
+	CHECK_EQ(refused, RACES * (RACERS - 1));
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(hwheel_advance(wheel, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(fired, 2);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* _sync in an owned wheel. */
+
+static hwheel_timer_t others[2];
+
+static void sync_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	fired++;
+	NOTE(hwheel_timer_delete_sync(w, e->timer), -EDEADLK);
+	NOTE(hwheel_timer_shutdown_sync(w, e->timer), -EDEADLK);
+	NOTE(hwheel_timer_delete_sync(w, others[1]), 1);
+	NOTE(hwheel_timer_shutdown_sync(w, others[1]), 0);
+	NOTE(hwheel_timer_mod(w, others[1], MS, 0), -ESHUTDOWN);
+}
+
+static void sync_waits_for_nothing_but_refuses_its_own_callback(void)
+{
+	wheel = make(HWHEEL_CLOCK_MANUAL);
+	CHECK_EQ(hwheel_timer_setup(wheel, sync_inside, 0, &others[0]), 0);
+	CHECK_EQ(hwheel_timer_setup(wheel, count, 0, &others[1]), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, others[0], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, others[1], MS, 0), 0);
+	CHECK_EQ(hwheel_advance(wheel, SEC, NULL, 0, NULL), 0);
+	NOTHING_WRONG();
+	CHECK_EQ(fired, 1);
+	CHECK_EQ(hwheel_timer_delete_sync(wheel, others[0]), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, others[0], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(wheel, others[0]), 1);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* A callback that forks. */
+
+static pid_t forked;
+
+static void fork_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	fired++;
+	fflush(stdout);
+	forked = fork();
+	if (forked == 0) {
+		hwheel_timer_t t;
+
+		NOTE(hwheel_timer_setup(w, count, 0, &t), -ESHUTDOWN);
+		NOTE(hwheel_timer_mod(w, timer, MS, 0), -ESHUTDOWN);
+		NOTE(hwheel_once(w, MS, count, 0, 0, NULL), -ESHUTDOWN);
+		NOTE(hwheel_disown(w), -ESHUTDOWN);
+		NOTE(hwheel_own(w), -ESHUTDOWN);
+		NOTE(hwheel_destroy(w), -EDEADLK);
+	}
+}
+
+static void in_a_child_of_a_callback_no_other_timer_fires(void)
+{
+	int got;
+
+	wheel = make(HWHEEL_CLOCK_MANUAL);
+	timer = ktap_timer(wheel);
+	CHECK_EQ(hwheel_once(wheel, MS, fork_inside, 0, 0, NULL), 0);
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(hwheel_once(wheel, (uint64_t)(1 + i / 10) * MS, count, 0, 0, NULL), 0);
+	got = hwheel_advance(wheel, 5 * MS, NULL, 0, NULL);
+	if (forked == 0) {
+		EXPECT(fired >= 1 && fired <= 20, 1);
+		EXPECT(wrong[0], 0);
+		EXPECT(hwheel_destroy(wheel), 0);
+		_exit(0);
+	}
+	CHECK_EQ(got, 0);
+	CHECK_EQ(status_of(forked), 0);
+	NOTHING_WRONG();
+	CHECK_EQ(fired, 21);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(all_functions_are_in_the_lists),
+	TEST(the_owner_may_call_everything),
+	TEST(another_thread_is_refused_before_anything_else),
+	TEST(while_nobody_owns_it_everybody_is_refused),
+	TEST(a_child_is_refused_whoever_owns_it),
+	TEST(a_shared_wheel_has_no_owner),
+	TEST(an_owned_wheel_has_no_other_threads),
+	TEST(it_is_given_up_once_and_taken_by_one),
+	TEST(it_does_not_change_hands_in_a_callback),
+	TEST(the_next_owner_goes_on_with_a_call_that_was_bounded),
+	TEST(the_next_owner_goes_on_with_a_drain),
+	TEST(the_wheel_of_a_thread_that_has_ended_is_taken),
+	TEST(the_next_thread_of_that_number_does_not_own_it),
+	TEST(a_thread_owns_until_its_destructors_have_run),
+	TEST(the_wheel_of_a_main_thread_that_has_ended_is_taken),
+	TEST(one_of_several_gets_it),
+	TEST(sync_waits_for_nothing_but_refuses_its_own_callback),
+	TEST(in_a_child_of_a_callback_no_other_timer_fires),
+};
+KTAP_MAIN(tests)
