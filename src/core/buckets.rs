@@ -212,6 +212,7 @@ impl Buckets {
 
     #[inline(always)]
     fn put(&self, slab: &Slab, node: Records<'_>, number: u32, tick: u64) {
+        debug_assert_eq!(node.entry().tick.get(), 0, "it has an entry");
         let bucket = self.numbered(number);
         let turn = bucket.turn.get();
         if turn == 0 {
