@@ -10,6 +10,9 @@
  * The clocks are the test's own (test_clock.h). The wheel is driven after one tick, or after a
  * hundred years. Callbacks, the function that wakes the loop, and the executor make calls, too.
  *
+ * One thread owns about every third wheel. Another thread sends messages to that one, and is
+ * refused all else, while the first one waits for it. The wheel changes hands now and then.
+ *
  * With FUZZER the numbers are the bytes of a fuzzer, and an episode ends with them.
  *
  *	HWHEEL_SECONDS	how long, in seconds
@@ -31,10 +34,11 @@
 
 /* Every function of the library. `make check CHECK=exports` compares this with hwheel.map. */
 #define FUNCTIONS(X) \
-	X(hwheel_advance) X(hwheel_create) X(hwheel_destroy) X(hwheel_drain) \
+	X(hwheel_advance) X(hwheel_create) X(hwheel_destroy) X(hwheel_disown) \
+	X(hwheel_drain) \
 	X(hwheel_every) X(hwheel_fd) X(hwheel_get_stats) X(hwheel_key_delete) \
 	X(hwheel_key_mod) X(hwheel_key_pending) X(hwheel_key_set) X(hwheel_list) \
-	X(hwheel_next_expiry) X(hwheel_now) X(hwheel_once) X(hwheel_poll) \
+	X(hwheel_next_expiry) X(hwheel_now) X(hwheel_once) X(hwheel_own) X(hwheel_poll) \
 	X(hwheel_run_queued) X(hwheel_start) X(hwheel_stop) X(hwheel_strerror) \
 	X(hwheel_timer_delete) X(hwheel_timer_delete_many) \
 	X(hwheel_timer_delete_sync) X(hwheel_timer_free) X(hwheel_timer_mod) \
@@ -79,6 +83,10 @@ static struct world {
 	struct call *call;
 	/* Depths: callbacks and the executor, the function that wakes; in hwheel_destroy(). */
 	int inside, waking, ending;
+	/* A thread that does not own the wheel makes a call. */
+	int sends;
+	/* Most delays are short. */
+	int is_crowded;
 	/* A call is under way of which the list already has all, and the library not yet. */
 	int ahead;
 	/* How many threads have made calls. */
@@ -309,6 +317,9 @@ static uint64_t ticks_to_ns(uint64_t ticks)
 
 static uint64_t some_delay(void)
 {
+	/* Many timers are due at the same tick, and callbacks change each other's. */
+	if (w.is_crowded && !one_in(8))
+		return ticks_to_ns(below(4));
 	switch (below(20)) {
 	case 0: return 0;
 	case 1: return NEVER;
@@ -372,6 +383,11 @@ static void end_call(struct call *call)
 	if (w.o.wake == NULL)
 		return;
 	EXPECT(call->wakes <= 1);
+	/* The owner drives before it sleeps. */
+	if (w.o.owned && !w.sends) {
+		EXPECT(call->wakes == 0);
+		return;
+	}
 	EXPECT(!call->must || call->wakes == 1);
 	EXPECT(call->may || w.blind || call->wakes == 0);
 }
@@ -464,6 +480,7 @@ static int is_endless(const struct timer *t, uint64_t period)
 }
 
 static void random_call(void);
+static void call_as_a_stranger(void);
 static void look_for_unclaimed(int is_complete);
 
 /* The events that the library has written since the last look. */
@@ -598,7 +615,9 @@ static void wake(struct hwheel *wheel, void *arg)
 	w.woken = 1;
 	w.waking++;
 	say_call("wake");
-	if (!w.ahead)
+	if (w.sends)
+		call_as_a_stranger();
+	else if (!w.ahead)
 		for (uint64_t n = below(3); n > 0; n--)
 			random_call();
 	say_more("wake ends");
@@ -620,6 +639,19 @@ static void executor(struct hwheel *wheel, void *arg)
 	}
 	say_more("executor ends");
 	w.inside--;
+}
+
+/* The handle of a timer of which only the cookie is known. */
+static hwheel_timer_t listed(uint64_t cookie)
+{
+	struct hwheel_event e[ALL + 1];
+	uint64_t cursor = 0;
+	int n = hwheel_list(w.wheel, &cursor, e, ALL + 1);
+
+	for (int i = 0; i < n; i++)
+		if (e[i].cookie == cookie)
+			return e[i].timer;
+	return 0;
 }
 
 /* Calls that make timers. */
@@ -694,19 +726,154 @@ static void make_timer(void)
 	EXPECT((handle != 0) == (got == 0 && (how == 0 || how == 3 || wants_handle)));
 	if (want == 0) {
 		/* Without a handle the test finds it in a list. */
-		if (handle == 0) {
-			uint64_t cursor = 0;
-			struct hwheel_event e[ALL + 1];
-			int n = hwheel_list(w.wheel, &cursor, e, ALL + 1);
-
-			for (int i = 0; i < n; i++)
-				if (e[i].cookie == fresh.cookie)
-					handle = e[i].timer;
-		}
-		t->handle = handle;
+		t->handle = handle != 0 ? handle : listed(fresh.cookie);
 		after_arm(t);
 	}
 	end_call(&call);
+}
+
+/* Runs a function in another thread, while this one waits. */
+static void in_another_thread(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	w.threads = 2;
+	EXPECT(pthread_create(&thread, NULL, run, arg) == 0);
+	EXPECT(pthread_join(thread, NULL) == 0);
+}
+
+struct message {
+	uint64_t time, cookie;
+	hwheel_fn fn;
+	uint32_t flags;
+	int got;
+};
+
+static void *send(void *arg)
+{
+	struct message *m = arg;
+
+	m->got = hwheel_once(w.wheel, m->time, m->fn, m->cookie, m->flags, NULL);
+	return NULL;
+}
+
+/* Another thread sends the owner a timer. */
+static void message(void)
+{
+	struct timer *t = &w.timers[below(TIMERS)];
+	struct message m = { .fn = one_in(3) ? NULL : callback, .flags = some_flags() };
+	uint64_t point = 0;
+	struct call call;
+	int want;
+
+	if (!w.o.owned || t->exists || t->running || w.sends || w.waking > 0)
+		return;
+	m.time = some_time(m.flags, &point);
+	m.cookie = ++w.cookies * ALL + (uint64_t)(t - w.timers);
+	want = m.flags & ~(uint32_t)HWHEEL_ABS || !is_valid(m.time) ? -EINVAL :
+	       w.drained ? -ESHUTDOWN : live() >= w.o.max_timers ? -ENOSPC : 0;
+	begin_call(&call);
+	if (want == 0) {
+		*t = (struct timer){ .exists = 1, .frees_itself = 1, .calls = m.fn != NULL,
+				     .cookie = m.cookie };
+		list_arm(&w.list, t, point, 0);
+		see_arm(t, point);
+	}
+	say_call("another thread: hwheel_once(w, %" PRIu64 ", %s, %d, %s, NULL for %s)", m.time,
+		 m.fn ? "callback" : "NULL", (int)(t - w.timers), flag_names(m.flags), name_of(t));
+	w.sends++;
+	in_another_thread(send, &m);
+	EXPECT(result(NUMBER_OF_hwheel_once, m.got) == want);
+	end_call(&call);
+	w.sends--;
+	if (want == 0) {
+		t->handle = listed(m.cookie);
+		EXPECT(t->handle != 0);
+		after_arm(t);
+	}
+}
+
+/* A thread that does not own the wheel changes nothing. */
+static void call_as_a_stranger(void)
+{
+	hwheel_timer_t t = w.timers[below(TIMERS)].handle, made = 77;
+	const unsigned key = TIMERS;
+	uint64_t time = some_delay();
+	int32_t was = 77;
+	uint32_t flags = some_flags();
+
+	EXPECT(hwheel_timer_setup(w.wheel, callback, 0, &made) == -EPERM);
+	EXPECT(hwheel_once(w.wheel, time, callback, 0, flags, &made) == -EPERM);
+	EXPECT(hwheel_every(w.wheel, time, time, 0, callback, 0, flags, &made) == -EPERM);
+	EXPECT(hwheel_timer_mod(w.wheel, t, time, flags) == -EPERM);
+	EXPECT(hwheel_timer_mod_range(w.wheel, t, time, time, flags) == -EPERM);
+	EXPECT(hwheel_timer_set_period(w.wheel, t, time) == -EPERM);
+	EXPECT(hwheel_timer_mod_many(w.wheel, &t, &time, 1, flags, &was) == -EPERM);
+	EXPECT(hwheel_timer_delete_many(w.wheel, &t, 1, &was) == -EPERM);
+	EXPECT(hwheel_timer_delete(w.wheel, t) == -EPERM);
+	EXPECT(hwheel_timer_delete_sync(w.wheel, t) == -EPERM);
+	EXPECT(hwheel_timer_shutdown(w.wheel, t) == -EPERM);
+	EXPECT(hwheel_timer_shutdown_sync(w.wheel, t) == -EPERM);
+	EXPECT(hwheel_timer_free(w.wheel, t) == -EPERM);
+	EXPECT(hwheel_key_set(w.wheel, &key, sizeof key, time, callback, 0, flags) == -EPERM);
+	EXPECT(hwheel_key_delete(w.wheel, &key, sizeof key) == -EPERM);
+	EXPECT(hwheel_key_pending(w.wheel, &key, sizeof key) == -EPERM);
+	EXPECT(hwheel_advance(w.wheel, time, NULL, 0, NULL) == -EPERM);
+	EXPECT(hwheel_poll(w.wheel, NULL, 0, NULL) == -EPERM);
+	EXPECT(hwheel_drain(w.wheel, NULL, 0) == -EPERM);
+	EXPECT(hwheel_stop(w.wheel) == -EPERM);
+	EXPECT(hwheel_disown(w.wheel) == -EPERM);
+	EXPECT(made == 77 && was == 77);
+}
+
+static void *stranger(void *unused)
+{
+	(void)unused;
+	call_as_a_stranger();
+	return NULL;
+}
+
+static void *next_owner(void *unused)
+{
+	(void)unused;
+	w.sends = 0;
+	EXPECT(hwheel_own(w.wheel) == 0);
+	for (uint64_t n = below(4); n > 0; n--)
+		random_call();
+	EXPECT(hwheel_disown(w.wheel) == 0);
+	return NULL;
+}
+
+/* The wheel is given up, and another thread, or this one, takes it. */
+static void change_hands(void)
+{
+	static int is_there;
+	const int is_inside = w.inside > 0 || w.waking > 0;
+
+	if (!w.o.owned || w.sends) {
+		EXPECT(w.sends || CALL(hwheel_disown, w.wheel) == -EINVAL);
+		EXPECT(w.sends || CALL(hwheel_own, w.wheel) == -EINVAL);
+		return;
+	}
+	if (one_in(2)) {
+		w.sends++;
+		in_another_thread(stranger, NULL);
+		w.sends--;
+	}
+	/* Not within the turn of the next owner: the calls would nest without end. */
+	if (is_there)
+		return;
+	say_call("hwheel_disown(w)");
+	EXPECT(CALL(hwheel_disown, w.wheel) == (is_inside ? -EDEADLK : 0));
+	if (!is_inside && one_in(2)) {
+		is_there = 1;
+		in_another_thread(next_owner, NULL);
+		is_there = 0;
+	}
+	if (!is_inside && one_in(2))
+		message();
+	say_call("hwheel_own(w)");
+	EXPECT(CALL(hwheel_own, w.wheel) == 0);
 }
 
 static void move_timer(void)
@@ -1127,7 +1294,8 @@ static int owed_for(const struct hwheel_options *given)
 	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) || o.start_ns >= END_OF_TIME ||
 	    o.queue > 1048576 || (o.queue & (o.queue - 1)) != 0 ||
 	    o.overload > HWHEEL_OVERLOAD_DROP || (o.workers != 0 && o.executor != NULL) ||
-	    (o.executor == NULL && o.executor_arg != NULL) ||
+	    (o.executor == NULL && o.executor_arg != NULL) || o.owned > 1 ||
+	    (o.owned != 0 && (o.workers != 0 || o.executor != NULL)) ||
 	    (o.wake == NULL && o.wake_arg != NULL))
 		return -EINVAL;
 	return 0;
@@ -1143,7 +1311,8 @@ static void make_another(void)
 	struct hwheel *made = NULL;
 	int want, got;
 
-	switch (below(12)) {
+	o->owned = one_in(3);
+	switch (below(13)) {
 	case 0: o->size = (uint32_t)below(sizeof *o + 1); break;
 	case 1: o->clock = (uint32_t)below(6); break;
 	case 2: o->tick_ns = some_delay(); break;
@@ -1155,6 +1324,7 @@ static void make_another(void)
 	case 8: o->overload = (uint32_t)below(4); break;
 	case 9: o->wake_arg = &w; o->wake = one_in(2) ? wake : NULL; break;
 	case 10: o->executor_arg = &w; o->executor = one_in(2) ? executor : NULL; break;
+	case 11: o->owned = (uint32_t)below(4) << below(30); break;
 	default: o->clock = HWHEEL_CLOCK_MANUAL; o->start_ns = some_delay(); break;
 	}
 	want = owed_for(o);
@@ -1162,7 +1332,7 @@ static void make_another(void)
 		/* A longer struct of zeros is valid; with anything else it is not. */
 		o->size = sizeof given;
 		given.beyond[below(sizeof given.beyond)] = (char)below(2);
-		want = owed_for(&(struct hwheel_options){ .size = sizeof *o });
+		want = 0;
 		for (unsigned i = 0; i < sizeof given.beyond; i++)
 			if (given.beyond[i] != 0)
 				want = -E2BIG;
@@ -1500,7 +1670,7 @@ static void tick_thread(void)
 
 static void start(void)
 {
-	const int can = w.clock >= 0 && w.o.wake == NULL;
+	const int can = w.clock >= 0 && w.o.wake == NULL && !w.o.owned;
 
 	if (can && w.inside == 0 && w.waking == 0 && !w.drained) {
 		if (one_in(3))
@@ -1625,7 +1795,11 @@ static void random_call(void)
 		drain();
 	else if (op < 80)
 		destroy_too_early();
-	else if (op < 81)
+	else if (op < 84)
+		message();
+	else if (op < 85)
+		change_hands();
+	else if (op < 86)
 		one_in(8) ? make_another() : one_in(4) ? strange_handle() : look_at_library();
 	else
 		drive();
@@ -1668,13 +1842,15 @@ static void begin(uint64_t seed)
 		w.o.overload = (uint32_t)below(2);
 		w.room = w.o.queue;
 	}
+	w.o.owned = w.o.executor == NULL && one_in(2);
+	w.is_crowded = one_in(3);
 	w.list.tick_ns = w.o.tick_ns;
 	w.list.hand_least = w.list.hand_most = w.now / w.o.tick_ns;
 	say_call("options: clock %u, tick_ns %" PRIu64 ", levels %u, slots %u, max_timers %u, "
-		 "start_ns %" PRIu64 ", queue %u, overload %u, executor %s, wake %s; the time is %"
-		 PRIu64, w.o.clock, w.o.tick_ns, w.o.levels, w.o.slots, w.o.max_timers,
+		 "start_ns %" PRIu64 ", queue %u, overload %u, executor %s, wake %s, owned %u; the "
+		 "time is %" PRIu64, w.o.clock, w.o.tick_ns, w.o.levels, w.o.slots, w.o.max_timers,
 		 w.o.start_ns, w.o.queue, w.o.overload, w.o.executor ? "yes" : "no",
-		 w.o.wake ? "yes" : "no", w.now);
+		 w.o.wake ? "yes" : "no", w.o.owned, w.now);
 	got = CALL(hwheel_create, &w.o, &w.wheel);
 	EXPECT(got == 0);
 }
