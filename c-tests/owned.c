@@ -298,12 +298,12 @@ static void check_unchanged(const struct hwheel_stats *before)
 	CHECK_EQ(fired, 0);
 }
 
-static void all_functions_are_in_the_lists(void)
+TEST(all_functions_are_in_the_lists)
 {
 	CHECK_EQ(FUNCTIONS, 38);
 }
 
-static void the_owner_may_call_everything(void)
+TEST(the_owner_may_call_everything)
 {
 	make_busy();
 	fill_with_junk();
@@ -321,7 +321,7 @@ static void the_owner_may_call_everything(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void another_thread_is_refused_before_anything_else(void)
+TEST(another_thread_is_refused_before_anything_else)
 {
 	struct hwheel_stats before;
 
@@ -337,7 +337,7 @@ static void another_thread_is_refused_before_anything_else(void)
 }
 
 /* So is a thread that has owned it, and one that has used no timer at all. */
-static void while_nobody_owns_it_everybody_is_refused(void)
+TEST(while_nobody_owns_it_everybody_is_refused)
 {
 	struct hwheel_stats before;
 
@@ -390,7 +390,7 @@ static void child_of_a_wheel(void)
 	EXPECT(hwheel_destroy(own), 0);
 }
 
-static void a_child_is_refused_whoever_owns_it(void)
+TEST(a_child_is_refused_whoever_owns_it)
 {
 	make_busy();
 	in_a_child(child_of_a_wheel);
@@ -402,7 +402,7 @@ static void a_child_is_refused_whoever_owns_it(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void a_shared_wheel_has_no_owner(void)
+TEST(a_shared_wheel_has_no_owner)
 {
 	wheel = ktap_manual(0, 0, 0, 0);
 	CHECK_EQ(hwheel_disown(wheel), -EINVAL);
@@ -418,7 +418,7 @@ static void run_nothing(struct hwheel *w, void *arg)
 	(void)arg;
 }
 
-static void an_owned_wheel_has_no_other_threads(void)
+TEST(an_owned_wheel_has_no_other_threads)
 {
 	struct hwheel_options o = { .size = sizeof o, .owned = 1, .workers = 1 };
 
@@ -459,7 +459,7 @@ static void disown_and_own_by_another(void)
 	NOTE(hwheel_disown(wheel), -EPERM);
 }
 
-static void it_is_given_up_once_and_taken_by_one(void)
+TEST(it_is_given_up_once_and_taken_by_one)
 {
 	make_busy();
 	CHECK_EQ(hwheel_own(wheel), 0);
@@ -495,7 +495,7 @@ static void change_hands_inside(struct hwheel *w, const struct hwheel_event *e)
 	NOTE(hwheel_own(another), 0);
 }
 
-static void it_does_not_change_hands_in_a_callback(void)
+TEST(it_does_not_change_hands_in_a_callback)
 {
 	wheel = make(HWHEEL_CLOCK_MANUAL);
 	another = make(HWHEEL_CLOCK_MANUAL);
@@ -574,12 +574,12 @@ static void parts(void (*part)(void))
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void the_next_owner_goes_on_with_a_call_that_was_bounded(void)
+TEST(the_next_owner_goes_on_with_a_call_that_was_bounded)
 {
 	parts(fire_one);
 }
 
-static void the_next_owner_goes_on_with_a_drain(void)
+TEST(the_next_owner_goes_on_with_a_drain)
 {
 	parts(drain_one);
 }
@@ -605,7 +605,7 @@ static void take_and_fire(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void the_wheel_of_a_thread_that_has_ended_is_taken(void)
+TEST(the_wheel_of_a_thread_that_has_ended_is_taken)
 {
 	in_a_thread(make_busy);
 	take_and_fire();
@@ -638,7 +638,7 @@ static void own_another_and_refuse(void)
 	NOTE(hwheel_destroy(own), 0);
 }
 
-static void the_next_thread_of_that_number_does_not_own_it(void)
+TEST(the_next_thread_of_that_number_does_not_own_it)
 {
 	another = ktap_manual(0, 0, 0, 0);
 	for (int i = 0; i < 10; i++) {
@@ -676,7 +676,7 @@ static void make_one_and_leave_ends(void)
 	make_busy();
 }
 
-static void a_thread_owns_until_its_destructors_have_run(void)
+TEST(a_thread_owns_until_its_destructors_have_run)
 {
 	rounds = 0;
 	for (size_t i = 0; i < COUNT(ends); i++)
@@ -715,7 +715,7 @@ static void end_main(void)
 	pthread_exit(NULL);
 }
 
-static void the_wheel_of_a_main_thread_that_has_ended_is_taken(void)
+TEST(the_wheel_of_a_main_thread_that_has_ended_is_taken)
 {
 	in_a_child(end_main);
 }
@@ -752,7 +752,7 @@ static void *race(void *unused)
 	return NULL;
 }
 
-static void one_of_several_gets_it(void)
+TEST(one_of_several_gets_it)
 {
 	pthread_t threads[RACERS];
 
@@ -788,7 +788,7 @@ static void sync_inside(struct hwheel *w, const struct hwheel_event *e)
 	NOTE(hwheel_timer_mod(w, others[1], MS, 0), -ESHUTDOWN);
 }
 
-static void sync_waits_for_nothing_but_refuses_its_own_callback(void)
+TEST(sync_waits_for_nothing_but_refuses_its_own_callback)
 {
 	wheel = make(HWHEEL_CLOCK_MANUAL);
 	CHECK_EQ(hwheel_timer_setup(wheel, sync_inside, 0, &others[0]), 0);
@@ -826,7 +826,7 @@ static void fork_inside(struct hwheel *w, const struct hwheel_event *e)
 	}
 }
 
-static void in_a_child_of_a_callback_no_other_timer_fires(void)
+TEST(in_a_child_of_a_callback_no_other_timer_fires)
 {
 	int got;
 
@@ -848,25 +848,3 @@ static void in_a_child_of_a_callback_no_other_timer_fires(void)
 	CHECK_EQ(fired, 21);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(all_functions_are_in_the_lists),
-	TEST(the_owner_may_call_everything),
-	TEST(another_thread_is_refused_before_anything_else),
-	TEST(while_nobody_owns_it_everybody_is_refused),
-	TEST(a_child_is_refused_whoever_owns_it),
-	TEST(a_shared_wheel_has_no_owner),
-	TEST(an_owned_wheel_has_no_other_threads),
-	TEST(it_is_given_up_once_and_taken_by_one),
-	TEST(it_does_not_change_hands_in_a_callback),
-	TEST(the_next_owner_goes_on_with_a_call_that_was_bounded),
-	TEST(the_next_owner_goes_on_with_a_drain),
-	TEST(the_wheel_of_a_thread_that_has_ended_is_taken),
-	TEST(the_next_thread_of_that_number_does_not_own_it),
-	TEST(a_thread_owns_until_its_destructors_have_run),
-	TEST(the_wheel_of_a_main_thread_that_has_ended_is_taken),
-	TEST(one_of_several_gets_it),
-	TEST(sync_waits_for_nothing_but_refuses_its_own_callback),
-	TEST(in_a_child_of_a_callback_no_other_timer_fires),
-};
-KTAP_MAIN(tests)

@@ -43,7 +43,7 @@ pub(super) fn with_mine<R: Into<c_int>>(
     f: impl FnOnce(&Host) -> Result<R, Errno>,
 ) -> c_int {
     with(wheel, |host| {
-        host.wheel.permit(host)?;
+        host.check_mine()?;
         f(host)
     })
 }

@@ -77,7 +77,7 @@ pub extern "C" fn hwheel_once(
 ) -> c_int {
     with(wheel, |h| {
         if timer.is_some() {
-            h.wheel.permit(h)?;
+            h.check_mine()?;
         }
         let due = due(h, time_ns, flags)?;
         make(h, (r#fn, cookie), (0, AUTO), Some(due), timer)

@@ -294,12 +294,13 @@ impl Wheel {
         (word.exactly(), kept)
     }
 
-    /// Whether the driver looks at a timer by `tick` for this reason, as far as it counts.
+    /// Whether the driver looks at a timer by `tick` for this reason, as far as it counts. A
+    /// message relies on no tick: the owner drops entries without a second look.
     #[inline(always)]
     fn is_reason(&self, link: Link, tick: u64, hand: u64) -> bool {
         match link.reason() {
             Reason::Nothing => false,
-            Reason::Tick(k) => hand < k && k <= tick,
+            Reason::Tick(k) => hand < k && k <= tick && !self.gate.is_owned(),
             Reason::Note(place) => self.inboxes.holds(place),
         }
     }
@@ -459,8 +460,7 @@ impl Wheel {
             if arm.note.is_none() {
                 // Acquire: pairs with the exchanges of the link.
                 arm.link = Link(arm.node.hot.link.load(Ordering::Acquire));
-                // The owner may drop an entry without a second look.
-                if self.gate.is_owned() || !self.is_reason(arm.link, arm.tick, hand) {
+                if !self.is_reason(arm.link, arm.tick, hand) {
                     arm.note = Some(self.inboxes.append(arm.node.thread, arm.node.index));
                     noted = Some(arm.word);
                 }

@@ -16,9 +16,9 @@
 //!
 //! Other threads send the owner new timers, and nothing else. Such a timer is a *message*. Its
 //! handle is known to nobody, so until the owner has taken its note nobody but its sender changes
-//! its state. The sender takes the steps of an arm with a note (`arm.rs`), with one difference: if
-//! the owner has taken the note before the exchange of the state, the sender appends another one,
-//! whatever tick the link names. For the owner may drop an entry without a second look.
+//! its state. The sender takes the steps of an arm with a note (`arm.rs`), with one difference: it
+//! relies on no tick. The memory of the timer may have an entry from the life before, which the
+//! owner drops without a second look.
 //!
 //! So the races of a message are those of a note: 2, against the driver that takes it; 3, against
 //! a sleep (`alarm.rs`); 4, against a drain. The owner does not rely on notes. A note that a sender
