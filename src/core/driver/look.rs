@@ -49,7 +49,7 @@ impl Wheel {
 
     #[inline(always)]
     fn exchange_link(&self, hot: &Hot, link: Link, reason: Reason) -> bool {
-        if self.gate.is_owned() {
+        if self.gate.is_plain() {
             hot.set_reason(reason);
             return true;
         }

@@ -143,7 +143,7 @@ impl Wheel {
     /// Replaces a reason in a link, if it is there. Another thread may change the high part
     /// meanwhile. Followed by a fence.
     fn replace(&self, hot: &Hot, from: Reason, to: Reason) -> bool {
-        if self.gate.is_owned() {
+        if self.gate.is_plain() {
             hot.set_reason(to);
             return true;
         }
