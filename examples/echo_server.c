@@ -98,6 +98,7 @@ static void time_out(void)
 
 int main(int argc, char **argv)
 {
+	struct hwheel_options options = { .size = sizeof(options), .owned = 1 };
 	struct sockaddr_in at = { .sin_family = AF_INET };
 	int listener = SYSTEM(socket(AF_INET, SOCK_STREAM, 0)), fd;
 	struct epoll_event event;
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
 	SYSTEM(bind(listener, (void *)&at, sizeof(at)));
 	SYSTEM(listen(listener, 64));
 	ep = SYSTEM(epoll_create1(0));
-	WHEEL(hwheel_create(NULL, &wheel));
+	WHEEL(hwheel_create(&options, &wheel));
 	watch(listener);
 	watch(hwheel_fd(wheel));
 	while (SYSTEM(epoll_wait(ep, &event, 1, -1)) == 1) {

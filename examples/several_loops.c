@@ -1,11 +1,11 @@
 /*
- * A server of four threads, each with an epoll loop and a wheel. A connection belongs to one
- * loop at a time: only this loop reads it, and its timer lies in this loop's wheel. A timer
- * without a delay in another loop's wheel is a message: the arm wakes that loop. The answer to
- * a byte of a client is a byte: 'm' when the connection has moved to the next loop; a digit when
- * the next loop has worked on the request for that many tenths of a second, in time to cancel
- * the deadline of 300 ms; '!' when the deadline has expired. A silent connection is closed after
- * 2 s. several_loops_load.c is a load for the server.
+ * A server of four threads, each with an epoll loop and a wheel that it owns. A connection
+ * belongs to one loop at a time: only this loop reads it, and its timer lies in this loop's
+ * wheel. A timer without a handle in another loop's wheel is a message: it wakes that loop. The
+ * answer to a byte of a client is a byte: 'm' when the connection has moved to the next loop; a
+ * digit when the next loop has worked on the request for that many tenths of a second, and its
+ * message came in time to cancel the deadline of 300 ms; '!' when the deadline has expired. A
+ * silent connection is closed after 2 s. several_loops_load.c is a load for the server.
  */
 #include <err.h>
 #include <hwheel.h>
@@ -69,6 +69,8 @@ static void arrived(struct hwheel *wheel, const struct hwheel_event *event)
 
 	if (!c->timer)
 		must(hwheel_timer_setup(wheel, expired, event->cookie, &c->timer));
+	if (c->is_worked_on && hwheel_timer_delete(wheel, c->timer) != 1)
+		c->answer = 0; /* expired() has answered */
 	c->is_worked_on = 0;
 	must(hwheel_timer_mod(wheel, c->timer, 2 * HWHEEL_SEC, 0));
 	watch(c->loop, EPOLL_CTL_ADD, (int)event->cookie);
@@ -78,12 +80,8 @@ static void arrived(struct hwheel *wheel, const struct hwheel_event *event)
 
 static void worked(struct hwheel *wheel, const struct hwheel_event *event)
 {
-	struct connection *c = &connections[event->cookie];
-
 	(void)wheel;
-	if (hwheel_timer_delete(c->loop->wheel, c->timer) != 1)
-		c->answer = 0; /* expired() has answered, or is about to */
-	must(hwheel_once(c->loop->wheel, 0, arrived, event->cookie, 0, NULL));
+	must(hwheel_once(connections[event->cookie].loop->wheel, 0, arrived, event->cookie, 0, NULL));
 }
 
 static void serve(int fd, struct loop *loop)
@@ -109,6 +107,7 @@ static void *run(void *loop)
 {
 	struct loop *own = loop;
 
+	must(hwheel_own(own->wheel));
 	for (struct epoll_event event; must(epoll_wait(own->ep, &event, 1, -1)) == 1;)
 		if (event.data.fd == hwheel_fd(own->wheel))
 			must(hwheel_poll(own->wheel, NULL, 0, NULL));
@@ -127,6 +126,7 @@ static void beat(struct hwheel *wheel, const struct hwheel_event *event)
 
 int main(int argc, char **argv)
 {
+	struct hwheel_options options = { .size = sizeof(options), .owned = 1 };
 	struct sockaddr_in at = { AF_INET, htons(argc > 1 ? atoi(argv[1]) : 7000), { 0 }, { 0 } };
 	int fd, listener = must(socket(AF_INET, SOCK_STREAM, 0));
 	pthread_t thread;
@@ -135,10 +135,11 @@ int main(int argc, char **argv)
 	must(bind(listener, (void *)&at, sizeof(at)));
 	must(listen(listener, 4096));
 	for (int i = 0; i < LOOPS; i++) {
-		must(hwheel_create(NULL, &loops[i].wheel));
+		must(hwheel_create(&options, &loops[i].wheel));
 		must(loops[i].ep = epoll_create1(0));
 		watch(&loops[i], EPOLL_CTL_ADD, must(hwheel_fd(loops[i].wheel)));
 		must(hwheel_every(loops[i].wheel, 0, HWHEEL_SEC, 0, beat, i, 0, NULL));
+		must(hwheel_disown(loops[i].wheel));
 		must(-pthread_create(&thread, NULL, run, &loops[i]));
 	}
 	while ((fd = must(accept(listener, NULL, NULL))) < 4096) {

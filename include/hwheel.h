@@ -54,7 +54,8 @@
  * - In an owned wheel, calls of another thread than the owner return -EPERM,
  *   and look at no other argument before. Other threads may call hwheel_once()
  *   with a NULL @timer, hwheel_own(), and the functions that take a const
- *   wheel, except hwheel_key_pending().
+ *   wheel, except hwheel_key_pending(). "Any thread" below means the owner
+ *   then. hwheel(7) has more about owned wheels.
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
  * - A delay starts at the time of the call, even in a callback that runs late.
@@ -474,6 +475,13 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * @flags: 0 or HWHEEL_ABS.
  * @timer: receives the handle, for example to cancel the timer; may be NULL.
  *
+ * A timer that is kept costs less than half of a new one: one call of
+ * hwheel_timer_setup(), then hwheel_timer_mod() and hwheel_timer_delete().
+ *
+ * With a NULL @timer any thread may call this on an owned wheel. The timer is
+ * a message to the owner: the callback or event comes to the owner, and sees
+ * what the sender has written before. Nobody can cancel it.
+ *
  * The timer frees itself after it has fired. The handle in an event is already
  * stale; a handle in a callback is stale once the callback has returned. On a
  * wheel that another thread drives, the timer may fire before this call
@@ -483,6 +491,7 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * * 0 - the timer is pending, or has fired already.
  * * -EINVAL - @wheel is NULL, a flag is unknown, or @time_ns is 2^63 or above
  *   and not HWHEEL_NEVER.
+ * * -EPERM - the calling thread does not own the wheel, and @timer is not NULL.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
  * * -EUSERS - 32767 other threads of the process use timers.
@@ -892,8 +901,8 @@ void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 0 - the tick thread drives the wheel.
- * * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
- *   hwheel_options.wake.
+ * * -EINVAL - @wheel is NULL, its clock is manual, it has a function
+ *   hwheel_options.wake, or it is an owned wheel.
  * * -EBUSY - the tick thread is started already, or another thread drives.
  * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
  *   left; hwheel_poll() still works.
@@ -957,10 +966,14 @@ int hwheel_stop(struct hwheel *wheel);
  * @next_ns: receives the time on the wheel's clock at which to call again, or
  *   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
  *   due timers are left. It is never later than the next timer at the end of
- *   the call. Later arms are announced by hwheel_options.wake or hwheel_fd().
- *   It is at most 2^35 ticks after the last tick that the wheel has reached. It
- *   may be early after timers were cancelled or moved to a later time: each
- *   call removes at least 64 of the earliest of these.
+ *   the call. Later arms are announced by hwheel_options.wake or hwheel_fd(),
+ *   but those of an owner with a wake function are not: the owner drives again
+ *   before it sleeps. It is at most 2^35 ticks after the last tick that the
+ *   wheel has reached. It may be early after timers were cancelled or moved to
+ *   a later time: each call removes at least 64 of the earliest of these, and the
+ *   next call continues there. So calls at the same time make it exact. If
+ *   more than 64 timers share a slot of a higher level, it may still be the
+ *   time at which the wheel enters that slot.
  *
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round
@@ -1094,6 +1107,10 @@ int hwheel_advance(struct hwheel *wheel,
  * to a later time, until the wheel is driven; after a call that stopped at a
  * bound; in a callback; and while another thread drives. The number of pending
  * timers is in hwheel_stats.pending.
+ *
+ * This call only reads. It announces nothing, so no other thread's arm wakes a
+ * loop that sleeps until this time. A loop sleeps until hwheel_run.next_ns of
+ * the last call that drove the wheel, which is also more exact.
  *
  * A timer that is due while its own callback still runs does not count: the end
  * of the callback wakes the driver. Once hwheel_drain() has begun, the time may

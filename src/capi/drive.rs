@@ -20,10 +20,14 @@ use core::ffi::c_int;
 /// @next_ns: receives the time on the wheel's clock at which to call again, or
 ///   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
 ///   due timers are left. It is never later than the next timer at the end of
-///   the call. Later arms are announced by hwheel_options.wake or hwheel_fd().
-///   It is at most 2^35 ticks after the last tick that the wheel has reached. It
-///   may be early after timers were cancelled or moved to a later time: each
-///   call removes at least 64 of the earliest of these.
+///   the call. Later arms are announced by hwheel_options.wake or hwheel_fd(),
+///   but those of an owner with a wake function are not: the owner drives again
+///   before it sleeps. It is at most 2^35 ticks after the last tick that the
+///   wheel has reached. It may be early after timers were cancelled or moved to
+///   a later time: each call removes at least 64 of the earliest of these, and the
+///   next call continues there. So calls at the same time make it exact. If
+///   more than 64 timers share a slot of a higher level, it may still be the
+///   time at which the wheel enters that slot.
 ///
 /// The wheel works in rounds. A round first takes the timers that each thread
 /// has armed since the last round. Then it fires what was due when the round
@@ -212,8 +216,8 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 ///
 /// Return:
 /// * 0 - the tick thread drives the wheel.
-/// * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
-///   hwheel_options.wake.
+/// * -EINVAL - @wheel is NULL, its clock is manual, it has a function
+///   hwheel_options.wake, or it is an owned wheel.
 /// * -EBUSY - the tick thread is started already, or another thread drives.
 /// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
 ///   left; hwheel_poll() still works.

@@ -50,6 +50,13 @@ pub(super) fn make(
 /// @flags: 0 or HWHEEL_ABS.
 /// @timer: receives the handle, for example to cancel the timer; may be NULL.
 ///
+/// A timer that is kept costs less than half of a new one: one call of
+/// hwheel_timer_setup(), then hwheel_timer_mod() and hwheel_timer_delete().
+///
+/// With a NULL @timer any thread may call this on an owned wheel. The timer is
+/// a message to the owner: the callback or event comes to the owner, and sees
+/// what the sender has written before. Nobody can cancel it.
+///
 /// The timer frees itself after it has fired. The handle in an event is already
 /// stale; a handle in a callback is stale once the callback has returned. On a
 /// wheel that another thread drives, the timer may fire before this call
@@ -59,6 +66,7 @@ pub(super) fn make(
 /// * 0 - the timer is pending, or has fired already.
 /// * -EINVAL - @wheel is NULL, a flag is unknown, or @time_ns is 2^63 or above
 ///   and not HWHEEL_NEVER.
+/// * -EPERM - the calling thread does not own the wheel, and @timer is not NULL.
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
 /// * -EUSERS - 32767 other threads of the process use timers.
