@@ -22,6 +22,10 @@
  * objects of this header are plain objects: no other thread may use one while it
  * is opened, set up, moved, swapped or destroyed.
  *
+ * With Options::owned one thread owns the wheel, and the calls of others give EPERM.
+ * Others send it timers by Wheel::once() without a TimerRef, and read. The owner also
+ * destroys the Timers: in another thread that would free nothing.
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 
@@ -501,6 +505,7 @@ struct Options {
 	void *executor_arg = nullptr;
 	::hwheel_wake_fn wake = nullptr;
 	void *wake_arg = nullptr;
+	bool owned = false;
 };
 
 /** The treatment of missed periods; see hwheel_every(). */
@@ -560,8 +565,15 @@ public:
 	Wheel(const Wheel &) = delete;
 	Wheel &operator=(const Wheel &) = delete;
 
-	/** As close(). When that fails, which is a mistake of the caller, it leaks. */
-	~Wheel() { close(); }
+	/**
+	 * As close(), also for an owned wheel that nobody owns. When that fails, which is a
+	 * mistake of the caller, it leaks.
+	 */
+	~Wheel()
+	{
+		if (close().value() == -EPERM && own().ok())
+			close();
+	}
 
 	void swap(Wheel &other) noexcept
 	{
@@ -602,13 +614,15 @@ public:
 		o.executor_arg = options.executor_arg;
 		o.wake = options.wake;
 		o.wake_arg = options.wake_arg;
+		o.owned = options.owned;
 		clock_ = o.clock;
 		return Result(::hwheel_create(&o, &wheel_));
 	}
 
 	/**
 	 * hwheel_destroy(): stop and free it. Pending timers do not fire. EDEADLK
-	 * in a callback of its own, EBUSY while another thread stops it.
+	 * in a callback of its own, EBUSY while another thread stops it, EPERM if another
+	 * thread owns it or nobody does.
 	 */
 	Result close() noexcept
 	{
@@ -618,6 +632,12 @@ public:
 			wheel_ = nullptr;
 		return result;
 	}
+
+	/** Give up an owned wheel, so that another thread can own() it. */
+	HWHEEL_NODISCARD Result disown() noexcept { return of(::hwheel_disown(wheel_)); }
+
+	/** Become the owner of a wheel that nobody owns, or whose owner has ended; or EBUSY. */
+	HWHEEL_NODISCARD Result own() noexcept { return of(::hwheel_own(wheel_)); }
 
 	/** The clock that the wheel was opened with, for TimerRef. */
 	std::uint32_t clock() const noexcept { return clock_; }
@@ -666,7 +686,8 @@ public:
 
 	/**
 	 * Makes a timer that fires once and frees itself. It may fire before @timer is
-	 * set: its callback uses the timer of the event.
+	 * set: its callback uses the timer of the event. Without @timer any thread may call
+	 * this on an owned wheel: the target is called in the owner.
 	 */
 	HWHEEL_NODISCARD Result once(When when, Target target,
 				     TimerRef *timer = nullptr) noexcept
@@ -674,7 +695,7 @@ public:
 		::hwheel_timer_t handle = 0;
 
 		return put(timer, handle, ::hwheel_once(wheel_, when.ns(clock_), target.fn(),
-			target.cookie(), when.flags(), &handle));
+			target.cookie(), when.flags(), timer ? &handle : nullptr));
 	}
 
 	/** Makes a timer that fires periodically until it is cancelled; @timer as above. */

@@ -233,6 +233,41 @@ static void has_one_owner_at_a_time()
 	CHECK(::hwheel_destroy(raw) == 0);
 }
 
+static void belongs_to_one_thread()
+{
+	Wheel wheel;
+	Timer timer;
+	Options options;
+	std::thread::id in;
+	auto answer = [&in](const Event &) { in = std::this_thread::get_id(); };
+
+	CHECK(manual().own().value() == -EINVAL && manual().disown().value() == -EINVAL);
+	CHECK(wheel.own().is_closed() && wheel.disown().is_closed());
+	options.clock = Options::Clock::manual;
+	options.owned = true;
+	CHECK(wheel.open(options).ok());
+	CHECK(timer.setup(wheel, answer).ok() && timer.mod(seconds(9)).value() == 0);
+	std::thread([&] {
+		TimerRef ref;
+
+		CHECK(timer.mod(seconds(1)).value() == -EPERM && timer.cancel().value() == -EPERM);
+		CHECK(timer.pending().value() == 1);
+		CHECK(wheel.once(seconds(1), answer, &ref).value() == -EPERM && ref.empty());
+		CHECK(wheel.advance(seconds(1)).value() == -EPERM && wheel.close().value() == -EPERM);
+		CHECK(wheel.own().value() == -EBUSY && wheel.disown().value() == -EPERM);
+		CHECK(wheel.once(seconds(1), answer).ok());
+	}).join();
+	CHECK(wheel.advance(seconds(1)).ok() && in == std::this_thread::get_id());
+	CHECK(wheel.disown().ok() && timer.mod(seconds(1)).value() == -EPERM);
+	std::thread([&] {
+		CHECK(wheel.own().ok() && timer.cancel().value() == 1);
+		CHECK(wheel.once(seconds(1), answer).ok() && wheel.advance(seconds(3)).ok());
+		CHECK(in == std::this_thread::get_id());
+		timer.reset();
+	}).join();
+	/* The thread has ended. The destructor takes the wheel. */
+}
+
 int main()
 {
 	takes_its_options();
@@ -244,4 +279,5 @@ int main()
 	waits_for_a_callback_at_the_end_of_a_timer();
 	is_not_closed_by_its_own_callback();
 	has_one_owner_at_a_time();
+	belongs_to_one_thread();
 }
