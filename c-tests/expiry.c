@@ -467,6 +467,38 @@ TEST(a_drive_announces_no_cancelled_timer)
 	}
 }
 
+/* In a wheel of each kind, driving again drops what was cancelled, until the time is exact. */
+TEST(driving_again_makes_it_exact)
+{
+	for (uint32_t owned = 0; owned <= 1; owned++) {
+		struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
+		struct hwheel_run run = { .size = sizeof run };
+		hwheel_timer_t t[1000];
+		struct hwheel *w = NULL;
+		uint64_t before = 0;
+
+		o.owned = owned;
+		CHECK_EQ(hwheel_create(&o, &w), 0);
+		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
+		for (size_t i = 0; i < COUNT(t); i++) {
+			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
+			CHECK_EQ(hwheel_timer_mod(w, t[i], 10 * (i + 1) * MS, HWHEEL_ABS), 0);
+		}
+		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
+		CHECK_EQ(run.next_ns, 10 * MS);
+		for (size_t i = 0; i < COUNT(t) - 1; i++)
+			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
+		for (unsigned calls = 0; run.next_ns < 10 * SEC; calls++) {
+			CHECK(calls < 16);
+			CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
+			CHECK(run.next_ns > before);
+			before = run.next_ns;
+		}
+		CHECK_EQ(run.next_ns, 10 * SEC);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 /* Near the end of time. */
 TEST(a_time_that_never_comes_is_not_announced)
 {
@@ -486,7 +518,6 @@ TEST(a_time_that_never_comes_is_not_announced)
 	}
 }
 
-<<<<<<< HEAD
 /* hwheel_next_expiry() concurrently with a driver: it disturbs none. */
 
 static atomic_int over, asked;
@@ -638,59 +669,3 @@ TEST(beside_the_tick_thread_it_is_exact)
 		ktap_sleep_ms(1);
 	CHECK_EQ(hwheel_next_expiry(w, &at), 0);
 }
-=======
-/* In a wheel of each kind, driving again drops what was cancelled, until the time is exact. */
-static void driving_again_makes_it_exact(void)
-{
-	for (uint32_t owned = 0; owned <= 1; owned++) {
-		struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
-		struct hwheel_run run = { .size = sizeof run };
-		hwheel_timer_t t[1000];
-		struct hwheel *w = NULL;
-		uint64_t before = 0;
-
-		o.owned = owned;
-		CHECK_EQ(hwheel_create(&o, &w), 0);
-		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
-		for (size_t i = 0; i < COUNT(t); i++) {
-			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
-			CHECK_EQ(hwheel_timer_mod(w, t[i], 10 * (i + 1) * MS, HWHEEL_ABS), 0);
-		}
-		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
-		CHECK_EQ(run.next_ns, 10 * MS);
-		for (size_t i = 0; i < COUNT(t) - 1; i++)
-			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
-		for (unsigned calls = 0; run.next_ns < 10 * SEC; calls++) {
-			CHECK(calls < 16);
-			CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
-			CHECK(run.next_ns > before);
-			before = run.next_ns;
-		}
-		CHECK_EQ(run.next_ns, 10 * SEC);
-		CHECK_EQ(hwheel_destroy(w), 0);
-	}
-}
-
-static const struct ktap_test tests[] = {
-	TEST(without_timers_there_is_none),
-	TEST(one_timer_is_exact_to_the_tick),
-	TEST(the_earliest_counts),
-	TEST(it_names_a_time_that_a_timer_was_armed_for),
-	TEST(it_is_exact_while_timers_are_armed_and_fire),
-	TEST(a_poll_makes_it_exact),
-	TEST(a_cancelled_timer_does_not_count),
-	TEST(of_many_cancelled_timers_it_says_little),
-	TEST(an_event_loop_can_live_on_it),
-	TEST(what_a_full_batch_left_is_due_now),
-	TEST(what_a_bound_left_of_a_crowd_is_due_now),
-	TEST(a_cancelled_timer_a_turn_away_does_not_count),
-	TEST(it_is_not_late_in_a_callback),
-	TEST(it_is_not_late_while_another_thread_drives),
-	TEST(it_is_not_late_when_a_callback_holds_its_timer_up),
-	TEST(asking_does_not_disturb_the_tick_thread),
-	TEST(a_drive_announces_no_cancelled_timer),
-	TEST(a_time_that_never_comes_is_not_announced),
-	TEST(driving_again_makes_it_exact),
-};
-KTAP_MAIN(tests)
->>>>>>> 9b7323b0 (owner: let a drive know of an earlier timer of the owner's)
