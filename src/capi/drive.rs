@@ -24,8 +24,8 @@ use core::ffi::c_int;
 ///   but those of an owner with a wake function are not: the owner drives again
 ///   before it sleeps. It is at most 2^35 ticks after the last tick that the
 ///   wheel has reached. It may be early after timers were cancelled or moved to
-///   a later time: each call removes at least 64 of the earliest of these, and the
-///   next call continues there. So calls at the same time make it exact. If
+///   a later time: each call removes at least 64 of the earliest of these, and
+///   the next call continues there. So calls at the same time make it exact. If
 ///   more than 64 timers share a slot of a higher level, it may still be the
 ///   time at which the wheel enters that slot.
 ///
