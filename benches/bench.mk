@@ -40,13 +40,15 @@ SERVER_PEERS  := server-ratas server-wahern server-libuv server-libevent
 #   core       the limits, with ratas and wahern
 #   server     a server with each kind of timers
 #   limits     the limits, kept or not, of what was measured last
+#   criterion  each function of the library, and an HTML report. BASELINE=name keeps the
+#              figures under that name, AGAINST=name compares with them, BENCHES='arm' selects
 #   bindings   each language against its own timers; writes docs/BINDINGS.md
 # and bench-all: request, core and server, and the tables and plots of docs/PERFORMANCE.md.
-BENCHES_KNOWN := request core server limits bindings
+BENCHES_KNOWN := request core server limits criterion bindings
 .PHONY: bench bench-all
 bench:
-	$(if $(filter $(WHAT),$(BENCHES_KNOWN)),,@echo "There is no WHAT='$(WHAT)'. It is one of" \
-		'$(BENCHES_KNOWN)' >&2; exit 2)
+	$(if $(filter $(WHAT),$(BENCHES_KNOWN)),,@echo "There is no WHAT='$(WHAT)'. It is one of \
+		$(BENCHES_KNOWN)" >&2; exit 2)
 	$(bench-$(WHAT))
 
 define bench-core
@@ -68,6 +70,10 @@ define bench-server
 endef
 
 bench-limits = $(Q)$(PYTHON) benches/limits.py $(FIGURES)
+
+bench-criterion = $(Q)cd benches/criterion && $(CARGO) bench --locked --target-dir \
+	'$(abspath $(TARGET))/criterion' --bench wheel -- $(if $(BASELINE),--save-baseline $(BASELINE)) \
+	$(if $(AGAINST),--baseline $(AGAINST)) $(BENCHES)
 
 bench-all: $(BENCH_CORE) $(BENCH)/timerfd $(SERVER_CORE)
 	$(call peers,ratas wahern libuv libevent rust go jdk netty $(SERVER_PEERS))
