@@ -16,6 +16,7 @@ mod generation;
 mod host;
 mod keys;
 mod memory;
+mod owned;
 mod pairs;
 mod pool;
 mod race_1;
