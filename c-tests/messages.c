@@ -105,16 +105,21 @@ TEST(to_a_wheel_that_nobody_owns)
 {
 	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
 	CHECK_EQ(drive(SEC + MS), HWHEEL_NEVER);
-	CHECK_EQ(hwheel_disown(wheel), 0);
+	/* Before it is given up, too. */
 	send(1, SEC + 2 * MS);
+	CHECK_EQ(hwheel_disown(wheel), 0);
+	CHECK_EQ(hwheel_own(wheel), 0);
+	CHECK_EQ(drive(SEC + MS), SEC + 2 * MS);
+	send(4, SEC + 3 * MS);
+	CHECK_EQ(hwheel_disown(wheel), 0);
 	send(2, SEC + 5 * MS);
 	send(3, 0);
 	CHECK_EQ(hwheel_own(wheel), 0);
 	/* What was due meanwhile fires in the first drive. */
 	CHECK_EQ(drive(SEC + 3 * MS), SEC + 5 * MS);
-	CHECK_EQ(fired, 2);
+	CHECK_EQ(fired, 3);
 	CHECK_EQ(drive(SEC + 5 * MS), HWHEEL_NEVER);
-	for (int i = 1; i <= 3; i++)
+	for (int i = 1; i <= 4; i++)
 		CHECK_EQ(ended[i], 1);
 	end_of_test();
 }

@@ -226,6 +226,27 @@ fn owned_message_against_a_drain() {
     }
 }
 
+/// The owner has drained the wheel, and finds a message in a list: either it frees the message, or
+/// the sender takes it back.
+#[test]
+fn owned_message_against_a_drain_and_a_free() {
+    duel(
+        scene,
+        |s| s.send(1, 2).is_ok(),
+        |s| {
+            let handed = drained(&s.world);
+            let found = s.world.wheel.next_pending(0);
+            let freed = found.map(|(_, f)| s.world.wheel.free(&s.world.own(0), f.handle));
+            handed + u64::from(freed == Some(Ok(true)))
+        },
+        |s, sent, ended| {
+            let ended = ended + drained(&s.world);
+            assert_eq!(ended, u64::from(sent), "twice, or forgotten");
+            assert_eq!(s.world.wheel.live(4), 0, "a node is lost");
+        },
+    );
+}
+
 /// The owner finds a message that is being sent in a list, and cancels, moves or frees it. The
 /// node has its next life at once.
 #[test]
