@@ -8,6 +8,8 @@
  * operations of each of the others, a hundred callbacks of those that run
  * callbacks, before it lets the stopped one go on.
  *
+ * One thread owns a third wheel, and two threads send messages to it.
+ *
  * Two things are as documented and not demanded: workers have nothing to do
  * while the thread that drives their wheel is stopped; and keys do not fire
  * here, for the tick thread may wait for a thread that is stopped in a call by
@@ -64,13 +66,13 @@
  * last are frozen.
  */
 enum role {
-	ARM, CANCEL, REARM, FREE, MEET, MEET_TOO, KEY, POLL, TICK, WORKER,
-	COLLEAGUE, ROLES
+	ARM, CANCEL, REARM, FREE, MEET, MEET_TOO, KEY, OWNER, SENDER,
+	SENDER_TOO, POLL, TICK, WORKER, COLLEAGUE, ROLES
 };
 
 static const char *const names[ROLES] = {
-	"arm", "cancel", "re-arm", "free", "meet", "meet too", "key", "poll",
-	"tick", "worker", "colleague",
+	"arm", "cancel", "re-arm", "free", "meet", "meet too", "key", "owner",
+	"sender", "send too", "poll", "tick", "worker", "colleague",
 };
 
 /* What parent and child both see. */
@@ -85,6 +87,9 @@ static struct hwheel *wheel;
 /* The one with workers. */
 static struct hwheel *staffed;
 static struct hwheel *others[OTHERS];
+/* The one with an owner, and its timers. */
+static struct hwheel *owned;
+static hwheel_timer_t mine[TIMERS];
 static struct word timers[TIMERS];
 
 static int with_mutex;
@@ -197,6 +202,30 @@ static int use_key(uint64_t *rng)
 	}
 }
 
+/* A message. While the owner is stopped, there may be too many. */
+static int message(uint64_t *rng)
+{
+	int got = hwheel_once(owned, rng_below(rng, MS), NULL, 0, 0, NULL);
+
+	return got == -ENOSPC ? 0 : got;
+}
+
+/* What an owner does; now and then it gives the wheel up, and takes it again. */
+static int own(uint64_t n, uint64_t *rng)
+{
+	hwheel_timer_t timer = mine[n % TIMERS];
+
+	if (n % 1000 == 0) {
+		MUST(hwheel_disown(owned) == 0);
+		MUST(hwheel_own(owned) == 0);
+	}
+	if (n % 8 == 0)
+		return hwheel_poll(owned, NULL, 0, NULL);
+	if (n % 8 == 1)
+		return hwheel_timer_delete(owned, timer);
+	return hwheel_timer_mod(owned, timer, rng_below(rng, MS), 0);
+}
+
 static void *work(void *arg)
 {
 	enum role role = (enum role)(uintptr_t)arg;
@@ -204,6 +233,8 @@ static void *work(void *arg)
 
 	self = role;
 	here(role);
+	if (role == OWNER)
+		MUST(hwheel_own(owned) == 0);
 	for (uint64_t n = 0;; n++) {
 		struct word *place = &timers[rng_below(&rng, TIMERS)];
 		hwheel_timer_t timer = atomic_load(&place->n);
@@ -225,6 +256,10 @@ static void *work(void *arg)
 			got = meet(n);
 		else if (call == KEY)
 			got = use_key(&rng);
+		else if (role == OWNER)
+			got = own(n, &rng);
+		else if (role == SENDER || role == SENDER_TOO)
+			got = message(&rng);
 		else
 			got = hwheel_poll(staffed, NULL, 0, NULL);
 		leave();
@@ -261,6 +296,15 @@ static void child(void)
 	}
 	beat(wheel, fired, BEATS, MS / 10);
 	MUST(hwheel_start(wheel) == 0);
+	o.owned = 1;
+	o.max_timers = 1 << 20;
+	MUST(hwheel_create(&o, &owned) == 0);
+	MUST(hwheel_fd(owned) >= 0);
+	for (int i = 0; i < TIMERS; i++)
+		MUST(hwheel_timer_setup(owned, NULL, 0, &mine[i]) == 0);
+	MUST(hwheel_disown(owned) == 0);
+	o.owned = 0;
+	o.max_timers = 0;
 	o.workers = 2;
 	MUST(hwheel_create(&o, &staffed) == 0);
 	beat(staffed, served, TASKS, MS);
