@@ -110,6 +110,8 @@ TEST(to_a_wheel_that_nobody_owns)
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	CHECK_EQ(hwheel_own(wheel), 0);
 	CHECK_EQ(drive(SEC + MS), SEC + 2 * MS);
+	CHECK_EQ(drive(SEC + 2 * MS), HWHEEL_NEVER);
+	CHECK_EQ(ended[1], 1);
 	send(4, SEC + 3 * MS);
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	send(2, SEC + 5 * MS);

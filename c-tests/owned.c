@@ -664,8 +664,8 @@ static void use_at_the_end(void *at)
 	NOTE(hwheel_disown(wheel), 0);
 	NOTE(hwheel_own(wheel), 0);
 	in_a_thread(disown_and_own_of_another);
-	/* Once more, in the next round. */
-	if (rounds++ < 5)
+	/* Once more, in the next round. ThreadSanitizer forgets the thread in the last one. */
+	if (rounds++ < (KTAP_SANITIZED ? 2 : 5))
 		pthread_setspecific(*(pthread_key_t *)at, at);
 }
 
@@ -717,6 +717,8 @@ static void end_main(void)
 
 TEST(the_wheel_of_a_main_thread_that_has_ended_is_taken)
 {
+	if (KTAP_SANITIZED)
+		SKIP("ThreadSanitizer cannot join the thread of main()");
 	in_a_child(end_main);
 }
 
