@@ -221,6 +221,7 @@ pub use api::{
     error::Error,
     event::{Event, Timer},
     options::Options,
+    owned::{DisownedWheel, OwnedWheel, Sender},
     period::{Missed, Period},
     place::Wake,
     prompt::Prompt,

@@ -5,6 +5,7 @@
 use hwheel::{
     Bounds, Clock, Error, Event, Missed, Options, Overload, Period, Time, Timer, Wheel, When,
 };
+use hwheel::{DisownedWheel, OwnedWheel, Prompt, Sender, Wake};
 use std::collections::HashSet;
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -451,10 +452,10 @@ fn pending_timers_are_listed() {
 #[test]
 fn errors_have_the_librarys_words() {
     assert_eq!(Error::Stale.to_string(), "the timer no longer exists");
-    let eperm = Error::System(1);
+    let other = Error::System(libc::ENOENT);
     assert_eq!(
-        eperm.to_string(),
-        std::io::Error::from_raw_os_error(1).to_string()
+        other.to_string(),
+        std::io::Error::from_raw_os_error(libc::ENOENT).to_string()
     );
 }
 
@@ -597,4 +598,93 @@ fn a_child_that_the_handler_forks_keeps_the_handler() {
         .unwrap();
     fire_with_the_wheel_in(&place, wheel);
     assert_eq!(told.recv(), Ok(0));
+}
+
+#[test]
+fn another_thread_than_the_owner_is_refused() {
+    struct Nothing;
+    impl Wake for Nothing {
+        fn wake(&self) {}
+    }
+    let owned = manual().create_owned().unwrap();
+    let timer = owned.setup(1).unwrap();
+    owned.arm(timer, 5 * MS).unwrap();
+    // The way around the compiler.
+    let wheel: &Wheel = &owned;
+    let refused = |result: Result<bool, Error>| assert_eq!(result, Err(Error::NotPermitted));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            refused(wheel.once(MS, 1).map(|_| true));
+            refused(wheel.every(MS, MS, 1).map(|_| true));
+            refused(wheel.setup(1).map(|_| true));
+            refused(wheel.arm(timer, MS));
+            refused(wheel.delete(timer));
+            refused(wheel.delete_sync(timer));
+            refused(wheel.free(timer));
+            refused(wheel.key_set(b"key", MS, 1));
+            refused(wheel.advance(START + 9 * MS, &mut []).map(|_| true));
+            refused(wheel.drain(&mut [Event::default()]).map(|_| true));
+            refused(Prompt::arm(wheel, START + MS, MS, Nothing).map(|_| true));
+            assert_eq!(wheel.pending(timer), Ok(true));
+        });
+    });
+    assert_eq!(wheel.stats().unwrap().live, 1);
+    assert_eq!(owned.delete(timer), Ok(true));
+    assert_eq!(
+        manual().workers(1).create_owned().err(),
+        Some(Error::Invalid)
+    );
+}
+
+#[test]
+fn a_sender_sends_timers_to_whoever_owns_the_wheel_until_it_is_dropped() {
+    fn is_sent<T: Send>() {}
+    fn is_shared<T: Sync>() {}
+    is_sent::<DisownedWheel>();
+    is_sent::<Sender>();
+    is_shared::<Sender>();
+    let owned = manual().create_owned().unwrap();
+    let sender = owned.sender();
+    let other = sender.clone();
+    let kept = owned.setup(7).unwrap();
+    owned.arm(kept, 2 * MS).unwrap();
+    std::thread::spawn(move || other.send(2 * MS, 8))
+        .join()
+        .unwrap()
+        .unwrap();
+    let disowned = owned.disown().unwrap();
+    sender.send(2 * MS, 9).unwrap();
+    let disowned = std::thread::spawn(move || {
+        let owned = disowned.own().unwrap();
+        let mut seen: Vec<_> = advance(&owned, 3).iter().map(|e| e.cookie).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [7, 8, 9]);
+        owned.disown().unwrap()
+    });
+    let disowned = disowned.join().unwrap();
+    drop(disowned);
+    assert_eq!(sender.send(MS, 1), Err(Error::Shutdown));
+}
+
+#[test]
+fn an_owned_wheel_is_freed_wherever_it_is_dropped() {
+    let fired = Arc::new(());
+    let of_handler = fired.clone();
+    let wheel = manual()
+        .handler(move |_, _| _ = &of_handler)
+        .create_owned()
+        .unwrap();
+    let sender = wheel.sender();
+    wheel.once(MS, 1).unwrap();
+    let disowned = wheel.disown().unwrap();
+    std::thread::spawn(move || drop(disowned)).join().unwrap();
+    assert_eq!(Arc::strong_count(&fired), 1);
+    assert_eq!(sender.send(MS, 1), Err(Error::Shutdown));
+    let of_handler = fired.clone();
+    let end = move || -> OwnedWheel {
+        let wheel = manual().handler(move |_, _| _ = &of_handler);
+        wheel.create_owned().unwrap()
+    };
+    std::thread::spawn(move || drop(end())).join().unwrap();
+    assert_eq!(Arc::strong_count(&fired), 1);
 }

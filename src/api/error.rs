@@ -22,6 +22,8 @@ pub enum Error {
     Shutdown,
     /// The call would wait for itself.
     Deadlock,
+    /// Another thread owns the wheel, or the system refuses.
+    NotPermitted,
     /// The time has passed, and the future is not ready: `timeout` of the crate
     /// hwheel-async.
     TimedOut,
@@ -40,6 +42,7 @@ impl Error {
             Error::Invalid => libc::EINVAL,
             Error::Shutdown => libc::ESHUTDOWN,
             Error::Deadlock => libc::EDEADLK,
+            Error::NotPermitted => libc::EPERM,
             Error::TimedOut => libc::ETIMEDOUT,
             Error::System(errno) => errno,
         }
@@ -54,8 +57,17 @@ impl From<core::Error> for Error {
 
 impl From<Errno> for Error {
     fn from(negative: Errno) -> Error {
-        use Error::{Busy, Deadlock, Invalid, Limit, NoMemory, Shutdown, Stale};
-        let known = [Stale, Limit, NoMemory, Busy, Invalid, Shutdown, Deadlock];
+        use Error::{Busy, Deadlock, Invalid, Limit, NoMemory, NotPermitted, Shutdown, Stale};
+        let known = [
+            Stale,
+            Limit,
+            NoMemory,
+            Busy,
+            Invalid,
+            Shutdown,
+            Deadlock,
+            NotPermitted,
+        ];
         let error = known.into_iter().find(|error| error.errno() == -negative);
         error.unwrap_or(Error::System(-negative))
     }

@@ -5,6 +5,7 @@ pub(crate) mod event;
 mod handler;
 mod keyed;
 pub(crate) mod options;
+pub(crate) mod owned;
 pub(crate) mod period;
 pub(crate) mod place;
 pub(crate) mod prompt;

@@ -106,6 +106,11 @@ impl Options {
         self
     }
 
+    /// One thread is to own the wheel.
+    pub(super) fn own(&mut self) {
+        self.given.owned = 1;
+    }
+
     /// Makes the wheel.
     ///
     /// # Errors

@@ -54,6 +54,7 @@ impl<T: Wake> Prompt<T> {
     pub fn arm(wheel: &Wheel, due: Time, slack: Duration, target: T) -> Result<Prompt<T>, Error> {
         let (due, slack) = (wheel.due(due)?.as_nanos(), nanos(slack));
         let host = wheel.host();
+        host.check_mine()?;
         let place = Arc::new(Place::new(target));
         let owned = place.clone();
         let spec = Spec {

@@ -106,10 +106,11 @@ impl Wheel {
     }
 
     fn make(&self, spec: Spec, due: Option<u64>) -> Result<Timer, Error> {
+        self.host().check_mine()?;
         Ok(Timer::new(self.host(), self.host().setup(spec, due)?))
     }
 
-    fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
+    pub(super) fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
         Spec {
             func: self.handler.expose_provenance(),
             cookie,
@@ -643,6 +644,8 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
 impl Drop for Wheel {
     fn drop(&mut self) {
         let Wheel { host, handler } = *self;
+        // If nobody owns an owned wheel; otherwise this changes nothing.
+        _ = self.host().own();
         // SAFETY: nobody else has the wheel, but for its own thread.
         match unsafe { Host::destroy(host) } {
             // SAFETY: from a box or null, and the threads that called it have ended.
