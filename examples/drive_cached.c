@@ -36,7 +36,7 @@ static void wake(struct hwheel *wheel, void *arg)
 	eventfd_write(loop.waker, 1);
 }
 
-/* For the loop's thread: calls fn after so many milliseconds of the cached time. */
+/* For the loop's thread: calls fn when the cached time has gone on by that number of milliseconds. */
 static int call_after(uint64_t ms, hwheel_fn fn, uint64_t cookie)
 {
 	if (ms)
