@@ -1,5 +1,6 @@
 """EventWheel: integers in, batches of events out."""
 
+import concurrent.futures
 import errno
 import os
 import sys
@@ -237,3 +238,46 @@ def test_flags_and_events_have_names():
 def test_a_key_of_text_is_refused_in_words():
     with EventWheel() as wheel, pytest.raises(TypeError, match="a key is bytes"):
         wheel.key_set("session", hwheel.SEC, 1)
+
+
+def in_thread(call, *args):
+    """The result of a call in another thread, or its exception."""
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        future = threads.submit(call, *args)
+        return future.exception() or future.result()
+
+
+def test_other_threads_than_the_owner_send_and_ask():
+    with EventWheel(clock=Clock.MANUAL, owned=True) as wheel:
+        timer = wheel.setup(1)
+        wheel.mod(timer, hwheel.SEC)
+        for call in [
+            lambda: wheel.mod(timer, 1), lambda: wheel.once(1, 1), lambda: wheel.delete(timer),
+            lambda: wheel.advance(9), wheel.drain, wheel.disown, lambda: wheel.key_set(1, 1, 1),
+        ]:
+            refused = in_thread(call)
+            assert isinstance(refused, PermissionError) and "owns" in str(refused)
+        assert in_thread(wheel.own).errno == errno.EBUSY
+        assert in_thread(wheel.pending, timer) is True
+        assert in_thread(wheel.send, 5, 7) is None
+        assert [event[1] for event in wheel.advance(hwheel.MSEC)] == [7]
+        wheel.disown()
+        with pytest.raises(PermissionError):
+            wheel.delete(timer)
+        wheel.own()
+        assert wheel.delete(timer)
+    with EventWheel() as shared, pytest.raises(OSError) as error:
+        shared.disown()
+    assert error.value.errno == errno.EINVAL
+
+
+def test_an_owned_wheel_that_another_thread_closes_is_freed_by_its_owner():
+    left = hwheel.events._left
+    wheel = EventWheel(owned=True)
+    assert in_thread(wheel.close) is None and len(left) == 1
+    EventWheel().close()
+    assert not left
+    # And by anybody once the owner's thread has ended.
+    wheel = in_thread(lambda: EventWheel(owned=True))
+    wheel.close()
+    assert not left

@@ -361,3 +361,36 @@ def test_a_runner_takes_the_factory():
     with asyncio.Runner(loop_factory=hwheel.loop_factory(virtual_time=True)) as runner:
         runner.run(asyncio.sleep(HOUR))
         assert runner.get_loop().time() == HOUR
+
+
+def test_a_loop_may_be_made_in_one_thread_and_run_in_another():
+    loop, seen = hwheel.loop_factory()(), []
+    try:
+        loop.call_later(60, seen.append, "never").cancel()
+        assert loop._timers.stats()["pending"] == 0
+        loop.call_later(0.01, seen.append, "made before")
+        loop.call_later(0.02, loop.stop)
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        thread.join(30)
+        assert seen == ["made before"]
+        loop.run_until_complete(asyncio.sleep(0.01))
+    finally:
+        loop.close()
+    assert not hwheel.events._left
+
+
+def test_a_timer_of_another_thread_is_refused_while_the_loop_runs():
+    async def main():
+        loop = asyncio.get_running_loop()
+        kept = loop.call_later(60, print)
+        with pytest.raises(PermissionError, match="another thread owns the wheel"):
+            await loop.run_in_executor(None, loop.call_later, 1, print)
+        assert list(loop._armed.values()) == [kept]
+        kept.cancel()
+
+    loop = hwheel.loop_factory()()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()

@@ -8,7 +8,8 @@
 
 Errors are `OSError` in the library's words, with its `errno`: ESTALE the timer no longer
 exists, ENOSPC too many timers, EBUSY another thread drives, ESHUTDOWN drained or a
-forked child, EINVAL a bad argument. A negative time and a closed wheel are a ValueError.
+forked child, EINVAL a bad argument, EPERM (a `PermissionError`) another thread owns the
+wheel. A negative time and a closed wheel are a ValueError.
 """
 
 from .aio import AsyncioWheel, Timeout

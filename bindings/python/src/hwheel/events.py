@@ -149,6 +149,26 @@ def _bytes(key: Key) -> Any:
     return key if type(key) is bytes else ffi.from_buffer(key)
 
 
+_left: List[Any] = []
+"""Owned wheels that were left in another thread than that of their owner."""
+
+
+def _destroy(wheel: Any) -> None:
+    """Frees a wheel, and those that were left and are this thread's or nobody's."""
+    if wheel != _NULL:
+        _left.append(wheel)
+    for _ in range(len(_left)):
+        try:
+            wheel = _left.pop()
+        except IndexError:  # Another thread has it.
+            return
+        result = lib.hwheel_destroy(wheel)
+        if result == -errno.EPERM and lib.hwheel_own(wheel) == 0:
+            result = lib.hwheel_destroy(wheel)
+        if result == -errno.EPERM:
+            _left.insert(0, wheel)
+
+
 class Bell:
     """Wakes who waits, for good. Makes its pipe for the first of them. It has no lock: a
     signal's function, or an object that is collected, may ring it in the middle."""
@@ -215,6 +235,9 @@ class EventWheel:
     Any thread may make any call at any time, `close` included. One thread at a time
     drives; another gets EBUSY. A negative time is a ValueError, and so is every call
     of a closed wheel.
+
+    With `owned` the thread that makes the wheel owns it, until `disown`. Other threads `send`
+    it timers, and may ask; their other calls are a PermissionError.
     """
 
     def __init__(
@@ -227,6 +250,7 @@ class EventWheel:
         max_timers: int = 0,
         start_ns: int = 0,
         batch: int = 1024,
+        owned: bool = False,
     ) -> None:
         if "_events" in self.__dict__:
             raise RuntimeError("a wheel is made once")
@@ -241,9 +265,11 @@ class EventWheel:
             if value < 0:
                 raise ValueError(f"{name} is negative")
             setattr(options, name, index(value))
+        options.owned = bool(owned)
         wheel = ffi.new(_WHEEL)
         check(lib.hwheel_create(options, wheel))
-        self._wheel = ffi.gc(wheel[0], lib.hwheel_destroy)
+        self._wheel = ffi.gc(wheel[0], _destroy if owned else lib.hwheel_destroy)
+        _destroy(_NULL)
         self._events = ffi.new("struct hwheel_event[]", index(batch))
         self._view = memoryview(ffi.buffer(self._events))
         self._room = self._events, len(self._events)  # A subclass may say another `batch`.
@@ -255,9 +281,29 @@ class EventWheel:
         """The maximum number of events that one `poll` fetches."""
         return len(self._events)
 
+    def disown(self) -> None:
+        """Gives an owned wheel up, so that another thread can `own` it."""
+        check(lib.hwheel_disown(self._wheel))
+
+    def own(self) -> None:
+        """Takes an owned wheel that nobody owns, or whose owner has ended; else EBUSY."""
+        check(lib.hwheel_own(self._wheel))
+
+    def _mine(self, call: Callable[..., int], *arguments: Any) -> int:
+        """The result of a call, for which this thread takes a wheel that nobody owns."""
+        wheel = self._wheel
+        result = call(wheel, *arguments)
+        if result == -errno.EPERM and lib.hwheel_own(wheel) == 0:
+            try:
+                result = call(wheel, *arguments)
+            finally:
+                lib.hwheel_disown(wheel)
+        return result
+
     def close(self) -> None:
         """Frees the wheel; pending timers do not fire. A `wait` of another thread ends.
-        The second call does nothing."""
+        The second call does nothing. An owned wheel is freed once its owner closes a wheel or
+        makes one, or has ended."""
         # Destroyed with the last reference: a call that another thread is in
         # holds one.
         self.__dict__.pop("_wheel", None)
@@ -319,6 +365,11 @@ class EventWheel:
         times = _time(first_ns), _time(period_ns), _time(slack_ns)
         check(lib.hwheel_every(self._wheel, *times, _NULL, index(cookie), index(flags), out))
         return int(out[0])
+
+    def send(self, time_ns: int, cookie: int, flags: int = 0) -> None:
+        """As `once`, from any thread to the owner of the wheel. Nobody can cancel it."""
+        numbers = _time(time_ns), _NULL, index(cookie), index(flags)
+        check(lib.hwheel_once(self._wheel, *numbers, _NULL))
 
     # A timer to arm again and again.
 

@@ -42,7 +42,10 @@ def _caller(handle: Any) -> None:
 
 
 class _Timers:
-    """The timers of a loop. Among the bases of a class it precedes the loop's own class."""
+    """The timers of a loop. Among the bases of a class it precedes the loop's own class.
+
+    While the loop runs, its thread owns the wheel. At other times nobody does, and a call takes
+    it for a moment: a loop may be made in one thread, and run in another."""
 
     _is_exact = False
     """Whether times are not rounded up by a nanosecond."""
@@ -53,6 +56,16 @@ class _Timers:
         self._armed: Dict[int, _Handle] = {}
         self._due: List[EventTuple] = []
         super().__init__(*args)
+
+    def run_forever(self) -> None:
+        loop: Any = super()
+        wheel = self._timers.__dict__.get("_wheel")  # None once the loop is closed.
+        owns = wheel is not None and not loop.is_running() and lib.hwheel_own(wheel) == 0
+        try:
+            loop.run_forever()
+        finally:
+            if owns:
+                lib.hwheel_disown(wheel)
 
     def time(self) -> float:
         return monotonic()
@@ -99,7 +112,9 @@ class _Timers:
         self._armed[cookie] = handle
         try:
             out = ffi.new(_U64)
-            check(lib.hwheel_once(self._timers._wheel, time_ns, ffi.NULL, cookie, _ABS, out))
+            numbers = time_ns, ffi.NULL, cookie, _ABS, out
+            if lib.hwheel_once(self._timers._wheel, *numbers) < 0:
+                check(self._timers._mine(lib.hwheel_once, *numbers))
             handle._timer = out[0]
         except BaseException:
             self._armed.pop(cookie, None)
@@ -111,7 +126,9 @@ class _Timers:
         cookie = getattr(handle, "_cookie", 0)
         if self._armed.pop(cookie, None) is not None:
             # The child of a fork has only the handle to cancel.
-            lib.hwheel_timer_delete(self._timers._wheel, handle._timer)  # type: ignore[attr-defined]
+            delete, timer = lib.hwheel_timer_delete, handle._timer  # type: ignore[attr-defined]
+            if delete(self._timers._wheel, timer) < 0:
+                self._timers._mine(delete, timer)
 
     def _fetch(self) -> None:
         """Fetches what is due."""
@@ -158,6 +175,7 @@ class _OnAsyncio(_Timers):
         self._alarm = asyncio.Handle(self._fetch, (), loop, None)
         if not is_virtual:
             self._selector.register(wheel.fileno(), selectors.EVENT_READ, (self._alarm, None))
+        wheel.disown()
 
     def close(self) -> None:
         loop: Any = super()
@@ -252,12 +270,14 @@ class _OnOther(_Timers):
         super().__init__(*args, wheel=wheel)
         self._expired: "Deque[asyncio.Handle]" = deque()
         loop: Any = self
-        loop.add_reader(wheel.fileno(), self._run_due)
+        self._descriptor = wheel.fileno()
+        loop.add_reader(self._descriptor, self._run_due)
+        wheel.disown()
 
     def close(self) -> None:
         loop: Any = super()
         if not loop.is_running() and not loop.is_closed():
-            loop.remove_reader(self._timers.fileno())
+            loop.remove_reader(self._descriptor)
         loop.close()
         self._armed.clear()
         self._expired.clear()
@@ -299,7 +319,7 @@ def _make(
 ) -> asyncio.AbstractEventLoop:
     kind = _class(base)
     clock = Clock.MANUAL if is_virtual else Clock.MONOTONIC
-    wheel = EventWheel(clock=clock, tick_ns=tick_ns)
+    wheel = EventWheel(clock=clock, tick_ns=tick_ns, owned=True)
     more = {"is_virtual": is_virtual} if issubclass(kind, _OnAsyncio) else {}
     try:
         loop: asyncio.AbstractEventLoop = kind(*args, wheel=wheel, **more)
