@@ -57,7 +57,7 @@ local CLOCKS = {
 }
 
 local ERRORS = {
-	[7] = "E2BIG", [11] = "EAGAIN", [12] = "ENOMEM", [16] = "EBUSY", [22] = "EINVAL",
+	[1] = "EPERM", [7] = "E2BIG", [11] = "EAGAIN", [12] = "ENOMEM", [16] = "EBUSY", [22] = "EINVAL",
 	[23] = "ENFILE", [24] = "EMFILE", [28] = "ENOSPC", [35] = "EDEADLK",
 	[108] = "ESHUTDOWN", [116] = "ESTALE",
 }
@@ -190,12 +190,16 @@ end
 
 local OPTIONS = {
 	clock = true, tick_ns = true, levels = true, slots = true, max_timers = true,
-	start_ns = true,
+	start_ns = true, owned = true,
 }
 
 --- Makes a wheel. Options, each of which may be left out: clock ("monotonic",
 -- "boottime", "realtime", "manual"), tick_ns, levels, slots, max_timers,
--- start_ns. close() frees it, or the collector after the last reference.
+-- start_ns, owned. close() frees it, or the collector after the last reference.
+--
+-- The thread of the Lua state owns the wheel, and calls of another thread are "EPERM".
+-- With owned = false any thread may use it: for programs that move a state, and do not
+-- call disown() and own().
 function hwheel.new(options)
 	options = options or {}
 	check(type(options) == "table", "the options are not a table")
@@ -211,6 +215,8 @@ function hwheel.new(options)
 	o.slots = u32(options.slots)
 	o.max_timers = u32(options.max_timers)
 	o.start_ns = u64(options.start_ns or 0)
+	check(options.owned == nil or type(options.owned) == "boolean", "owned is not a boolean")
+	o.owned = options.owned == false and 0 or 1
 	local out = ffi.new "struct hwheel *[1]"
 	local result = C.hwheel_create(o, out)
 	if result < 0 then return failure(result) end
@@ -222,7 +228,8 @@ function hwheel.new(options)
 	wheel.wheel = ffi.gc(out[0], function(c)
 		if weak.closed then return end
 		if weak[1] then forget(weak[1]) end
-		C.hwheel_destroy(c)
+		-- Nobody owns it, or its owner's thread has ended.
+		if C.hwheel_destroy(c) == -1 and C.hwheel_own(c) == 0 then C.hwheel_destroy(c) end
 	end)
 	return wheel
 end
@@ -271,6 +278,20 @@ function Wheel:close()
 	ffi.gc(c(self), nil)
 	self.weak.closed = true
 	forget(self)
+	return true
+end
+
+--- Gives the wheel up, so that another thread can own() it.
+function Wheel:disown()
+	local result = C.hwheel_disown(c(self))
+	if result < 0 then return failed(self, result) end
+	return true
+end
+
+--- Takes a wheel that nobody owns, or whose owner's thread has ended; else "EBUSY".
+function Wheel:own()
+	local result = C.hwheel_own(c(self))
+	if result < 0 then return failed(self, result) end
 	return true
 end
 

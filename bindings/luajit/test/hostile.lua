@@ -37,6 +37,8 @@ local function every_call(wheel, timer)
 		list = function() return wheel:list(ffi.new "uint64_t[1]", events) end,
 		fd = function() return wheel:fd() end,
 		wait = function() return wheel:wait(0) end,
+		own = function() return wheel:own() end,
+		disown = function() return wheel:disown() end,
 	}
 end
 
@@ -50,7 +52,7 @@ local function all_fail(wheel, timer, want)
 			name .. ": " .. tostring(words))
 		n = n + 1
 	end
-	assert(n == 27)
+	assert(n == 29)
 end
 
 -- Use after close, close twice.
@@ -75,6 +77,26 @@ end
 local status = ffi.new "int[1]"
 assert(ffi.C.waitpid(child, status, 0) == child and status[0] == 0)
 assert(wheel:once(0, 1))
+
+-- A wheel that this thread does not own.
+assert(wheel:disown())
+for name, call in pairs(every_call(wheel, timer)) do
+	local value, words, code, errno = call()
+	local reads = { now = 1, next_expiry = 1, stats = 1, pending = 1, remaining = 1, prefetch = 1, list = 1 }
+	if name ~= "own" then
+		assert(reads[name] and value ~= nil or value == nil and code == "EPERM" and errno == 1 and
+			words:match "owns the wheel", name .. ": " .. tostring(words))
+	end
+	if name == "own" then assert(value == true and wheel:disown()) end
+end
+assert(wheel:own() and wheel:own() and wheel:once(0, 1))
+-- The collector frees one that nobody owns, with its descriptor. binding.sh allows 256.
+for i = 1, 1000 do
+	local left = assert(hwheel.new())
+	assert(left:fd() and left:disown())
+	if i % 100 == 0 then collectgarbage() end
+end
+assert(select(3, assert(hwheel.new { owned = false }):disown()) == "EINVAL")
 
 -- Arguments.
 for _, bad in ipairs { 0, 1, 12345, -1ULL } do

@@ -85,7 +85,8 @@ if (!isMainThread) {
 const forgotten = new FinalizationRegistry((handle) => handle.close());
 
 /**
- * A timing wheel. It belongs to one thread of JavaScript.
+ * A timing wheel. It belongs to one thread of JavaScript, which owns it: see `owned` in
+ * hwheel.h.
  *
  * When poll(), advance(), drain() or list() returns n, `events` holds n events of four
  * words each: timer, cookie, deadline, and missed with flags, which missed(i) and
@@ -117,11 +118,12 @@ export class Wheel {
     for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
     if (u32(batch) < 1) throw new RangeError("batch must be at least 1");
     // struct hwheel_options
-    const struct = new DataView(new ArrayBuffer(40));
+    const struct = new DataView(new ArrayBuffer(88));
     [struct.byteLength, clock].forEach((x, i) => struct.setUint32(4 * i, u32(x), true));
     struct.setBigUint64(8, BigInt(u64(tickNs)), true);
     [levels, slots, maxTimers].forEach((x, i) => struct.setUint32(16 + 4 * i, u32(x), true));
     struct.setBigUint64(32, BigInt(u64(startNs)), true);
+    struct.setUint32(80, 1, true); // owned: no other thread has its address
     // Before the wheel, as this may fail.
     this.#events = new BigUint64Array(new ArrayBuffer(32 * Math.max(batch, HELD)), 0, 4 * batch);
     this.#halves = new Uint32Array(this.#events.buffer);
