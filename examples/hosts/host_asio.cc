@@ -1,7 +1,8 @@
 /*
  * An asio io_context drives the wheel, together with its own timers. A coroutine sleeps with
- * `co_await timer.wait()`. One steady_timer stands for all timers of the wheel, and the wake
- * function posts a call to the loop.
+ * `co_await timer.wait()`. One steady_timer stands for all timers of the wheel. The loop's
+ * thread owns the wheel: after it has armed a timer, it posts a poll. For messages of other
+ * threads the wake function does.
  */
 #include "compare.h"
 #include <asio.hpp>
@@ -29,11 +30,19 @@ public:
 				   [loop] { static_cast<Loop *>(loop)->poll(); });
 		};
 		options.wake_arg = this;
+		options.owned = 1;
 		if (hwheel_create(&options, &wheel))
 			throw std::bad_alloc();
 		poll();
 	}
 	~Loop() { hwheel_destroy(wheel); }
+
+	/* The loop's thread has armed a timer: polls before the loop sleeps again. */
+	void armed()
+	{
+		if (!std::exchange(is_posted, true))
+			asio::post(context, [this] { poll(); });
+	}
 
 	asio::io_context &context;
 	hwheel *wheel = nullptr;
@@ -44,6 +53,7 @@ private:
 	{
 		std::uint64_t next_ns = 0;
 
+		is_posted = false;
 		compare_poll(&comparison, wheel, &next_ns);
 		if (next_ns == HWHEEL_NEVER)
 			return;
@@ -51,6 +61,7 @@ private:
 		next.async_wait([this](asio::error_code error) { error ? void() : poll(); });
 	}
 
+	bool is_posted = false;
 	asio::steady_timer next;
 	asio::executor_work_guard<asio::io_context::executor_type> work;
 };
@@ -69,9 +80,10 @@ struct Timer {
 			int error = hwheel_once(loop.wheel, at_ns, continue_it<Handler>,
 				reinterpret_cast<std::uintptr_t>(waiter.get()), HWHEEL_ABS, nullptr);
 
-			if (error == 0)
+			if (error == 0) {
 				waiter.release(); /* it belongs to the timer */
-			else
+				loop.armed();
+			} else
 				asio::post(loop.context, [error, h = std::move(*waiter)]() mutable {
 					std::move(h)(asio::error_code(-error, asio::system_category()));
 				});

@@ -1,7 +1,8 @@
 /*
  * A GLib main loop drives the wheel, together with its own timers. One GSource stands for
  * all timers of the wheel. Its ready time is the time at which the wheel wants to be polled,
- * and the wake function sets the ready time to 0.
+ * and the wake function sets the ready time to 0. The loop's thread owns the wheel: after it
+ * has armed timers, it calls wake() itself. Messages of other threads call it.
  */
 #define _DEFAULT_SOURCE
 #include "compare.h"
@@ -54,7 +55,7 @@ static gboolean give_up(gpointer unused)
 int main(void)
 {
 	static GSourceFuncs functions = { .dispatch = drive };
-	struct hwheel_options options = { .size = sizeof options, .wake = wake };
+	struct hwheel_options options = { .size = sizeof options, .wake = wake, .owned = 1 };
 	GSource *source = g_source_new(&functions, sizeof(GSource));
 	GThread *thread;
 

@@ -51,6 +51,7 @@ static void arm(evutil_socket_t fd, short what, void *arg)
 
 int main(void)
 {
+	struct hwheel_options options = { .size = sizeof options, .owned = 1 };
 	const struct timeval limit = milliseconds(GIVE_UP_MS);
 	struct event_config *config = event_config_new();
 	struct event *readable;
@@ -59,7 +60,7 @@ int main(void)
 	/* Otherwise its clock is the coarse one, 4 ms a step. */
 	if (!config || event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER) ||
 	    !(base = event_base_new_with_config(config)) ||
-	    hwheel_create(NULL, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
+	    hwheel_create(&options, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
 	    !(readable = event_new(base, fd, EV_READ | EV_PERSIST, wheel_readable, NULL)) ||
 	    event_add(readable, NULL) || event_base_loopexit(base, &limit) ||
 	    event_base_once(base, -1, EV_TIMEOUT, arm, NULL, NULL))

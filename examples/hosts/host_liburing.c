@@ -1,7 +1,8 @@
 /*
  * An io_uring drives the wheel, together with its own timers. The loop sleeps only in
  * io_uring_submit_and_wait(). One timeout with an absolute time stands for all timers of the
- * wheel. The wake function writes to an eventfd, which the ring reads.
+ * wheel. The loop's thread owns the wheel, and drives it last before it sleeps. For messages of
+ * other threads the wake function writes to an eventfd, which the ring reads.
  */
 #define _DEFAULT_SOURCE
 #include "compare.h"
@@ -16,6 +17,7 @@ enum { WHEEL = TIMERS, WOKEN, UPDATED, GIVE_UP };
 static struct comparison comparison;
 static struct hwheel *wheel;
 static struct io_uring ring;
+static uint64_t set_ns = HWHEEL_NEVER; /* the time of the wheel's timeout */
 static int event_fd;
 
 static void wake(struct hwheel *w, void *arg)
@@ -61,22 +63,23 @@ static void read_event(void)
 }
 
 /* Drives the wheel, and sets its timeout. True when both sides are complete. */
-static int drive(int *is_set)
+static int drive(void)
 {
 	uint64_t next_ns;
 	int done = compare_poll(&comparison, wheel, &next_ns);
 
-	if (next_ns != HWHEEL_NEVER) { /* if it has just expired, its completion follows */
-		timeout(next_ns, WHEEL, *is_set);
-		*is_set = 1;
+	if (next_ns != HWHEEL_NEVER && next_ns != set_ns) {
+		/* if it has just expired, its completion follows */
+		timeout(next_ns, WHEEL, set_ns != HWHEEL_NEVER);
+		set_ns = next_ns;
 	}
 	return done;
 }
 
 int main(void)
 {
-	struct hwheel_options options = { .size = sizeof options, .wake = wake };
-	int done = 0, is_set = 0, error = io_uring_queue_init(256, &ring, 0);
+	struct hwheel_options options = { .size = sizeof options, .wake = wake, .owned = 1 };
+	int done = 0, error = io_uring_queue_init(256, &ring, 0);
 	struct io_uring_cqe *cqe;
 	pthread_t thread;
 
@@ -93,7 +96,7 @@ int main(void)
 	for (unsigned i = 0; i < TIMERS; i++)
 		timeout(deadline_ns(&comparison, i), i, 0);
 	read_event();
-	drive(&is_set);
+	drive();
 	comparison.to_arm = wheel;
 	if (pthread_create(&thread, NULL, compare_arm, &comparison))
 		return 1;
@@ -104,14 +107,14 @@ int main(void)
 			io_uring_cqe_seen(&ring, cqe);
 			if (name == WOKEN)
 				read_event();
-			is_set = is_set && name != WHEEL;
-			if (name == WHEEL || name == WOKEN)
-				done = drive(&is_set);
+			else if (name == WHEEL)
+				set_ns = HWHEEL_NEVER;
 			else if (name < TIMERS)
 				done = compare_fired(&comparison, &comparison.loop, (unsigned)name);
 			else
 				done = name == GIVE_UP;
 		}
+		done = drive() || done;
 	}
 	pthread_join(thread, NULL);
 	io_uring_queue_exit(&ring);

@@ -37,12 +37,13 @@ static void close_handle(uv_handle_t *handle, void *unused)
 
 int main(void)
 {
+	struct hwheel_options options = { .size = sizeof options, .owned = 1 };
 	static uv_timer_t timers[TIMERS], limit;
 	uv_loop_t loop;
 	uv_poll_t poll;
 	int fd, failed;
 
-	if (hwheel_create(NULL, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
+	if (hwheel_create(&options, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
 	    uv_loop_init(&loop) || uv_poll_init(&loop, &poll, fd) ||
 	    uv_poll_start(&poll, UV_READABLE, wheel_readable))
 		return 1;

@@ -1,6 +1,7 @@
 /*
  * A Qt event loop drives the wheel, together with its own timers. One QTimer stands for all
- * timers of the wheel. The wake function queues a call to the loop's thread.
+ * timers of the wheel. The wake function queues a call to the loop's thread. This thread owns
+ * the wheel: after it has armed timers, it calls armed(). Messages of other threads wake it.
  */
 #include "compare.h"
 #include <QCoreApplication>
@@ -23,6 +24,7 @@ public:
 				Qt::QueuedConnection);
 		};
 		options.wake_arg = this;
+		options.owned = 1;
 		if (hwheel_create(&options, &wheel))
 			qFatal("hwheel_create");
 		timer.setSingleShot(true);
@@ -32,6 +34,9 @@ public:
 	}
 
 	~Loop() { hwheel_destroy(wheel); }
+
+	/* The loop's thread has armed timers: polls before the loop sleeps again. */
+	void armed() { timer.start(0); }
 
 	hwheel *wheel = nullptr;
 
