@@ -107,7 +107,7 @@ impl Options {
     }
 
     /// One thread is to own the wheel.
-    pub(super) fn own(&mut self) {
+    pub(super) fn set_owned(&mut self) {
         self.given.owned = 1;
     }
 

@@ -74,7 +74,7 @@ impl Options {
     /// # Errors
     /// As [`create`](Options::create).
     pub fn create_owned(mut self) -> Result<OwnedWheel, Error> {
-        self.own();
+        self.set_owned();
         Ok(OwnedWheel::new(Arc::new(self.create()?)))
     }
 }
