@@ -113,7 +113,7 @@ static void stop(struct hwheel *wheel, const struct hwheel_event *event)
 static void *sender(void *arg)
 {
 	(void)arg;
-	if (hwheel_once(loop.wheel, (clock_ms() + 50) * HWHEEL_MSEC, stop,
+	if (hwheel_once(loop.wheel, (clock_ms() + 300) * HWHEEL_MSEC, stop,
 			(uintptr_t)"a message of another thread", HWHEEL_ABS, NULL))
 		wake(NULL, NULL);
 	return NULL;
