@@ -13,6 +13,7 @@
 
 mod callbacks;
 pub(crate) mod host;
+mod owned;
 mod sleep;
 mod storm;
 mod watch;
