@@ -871,7 +871,7 @@ CREATE OR REPLACE FUNCTION hwheel._fair(name text, per int, last_tenant text, ro
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-	-- So many jobs, and so many tenants, are looked at.
+	-- The number of jobs, and that of tenants, that a claim looks at.
 	jobs    constant bigint := 100 + 2 * _fair.room;
 	tenants bigint := 1000;
 	ids     bigint[] := '{}';
