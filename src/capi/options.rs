@@ -83,14 +83,12 @@ pub extern "C" fn hwheel_disown(wheel: Wheel<'_>) -> c_int {
 /// sleeps, because a timer that another thread sent meanwhile may be due.
 ///
 /// A thread has ended when the destructors of its thread-specific data have
-/// run. They run while main() returns only in other threads than that of
-/// main().
+/// run. A main thread whose main() returns ends the process instead.
 ///
 /// Return:
 /// * 0 - the calling thread owns the wheel.
 /// * -EINVAL - @wheel is NULL, or a shared wheel.
-/// * -EBUSY - another thread owns the wheel, or the last owner ended in a
-///   callback of it.
+/// * -EBUSY - another thread owns the wheel.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ENOMEM - no memory.
 /// * -ESHUTDOWN - this is a forked child.

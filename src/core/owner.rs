@@ -41,7 +41,7 @@ use super::gate::{NOBODY, SHARED};
 use super::record::Hot;
 use super::state::StateWord;
 use super::wheel::{Caller, Wheel};
-use crate::sync::Ordering;
+use crate::sync::{fence, Ordering};
 
 impl Wheel {
     /// Refuses a thread that does not own a wheel which has an owner, or had one.
@@ -166,6 +166,8 @@ impl Wheel {
             return Ok(());
         }
         let is_free = owner == NOBODY || has_ended(owner.identity());
+        // Pairs with `give_up`: the last owner does not drive any more.
+        fence(Ordering::Acquire);
         if !is_free || self.is_driven() {
             return Err(Error::Busy);
         }

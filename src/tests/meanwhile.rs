@@ -1011,3 +1011,37 @@ fn a_burst_that_its_callback_has_held_up() {
         assert_eq!(fired(&w, 11, 9), [t]);
     }
 }
+
+/// The owner moves a burst that is behind, in its callback. Whether or not the sweep stops there,
+/// the timer has one entry, and fires at its new time.
+#[test]
+fn a_burst_that_its_owner_moves() {
+    for most in [3, 99] {
+        for to in [11, 20, 300] {
+            let own = Own(1);
+            let w = Wheel::new(Config {
+                owner: Some(own.identity()),
+                ..shape(4, 8, 0)
+            });
+            let w = w.unwrap();
+            let spec = Spec {
+                period: at(1),
+                kind: BURST,
+                ..called()
+            };
+            let t = w.setup(&own, spec, Some(at(1))).unwrap();
+            let mut n = 0;
+            advance(&w, at(10), |_| {
+                n += 1;
+                if n == 3 {
+                    assert_eq!(w.arm(&own, t, at(to), How::Always), Ok(true));
+                }
+                n < most
+            });
+            assert_eq!((n, w.due(t)), (3, Ok(Some(at(to)))));
+            assert_eq!(fired(&w, to - 1, 9), []);
+            assert_eq!(w.entries(), 1);
+            assert_eq!(fired(&w, to, 9), [t]);
+        }
+    }
+}
