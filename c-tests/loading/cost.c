@@ -4,10 +4,15 @@
  *
  * cost <library>	prints "dlopen <microseconds>", "resident <kB>", "locked <kB>"
  */
+#include <hwheel.h>
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include "../ktap.h"
+#include <time.h>
+#include <unistd.h>
 
 #define TIMES 40
 
