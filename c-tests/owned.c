@@ -380,7 +380,7 @@ static void child_of_a_wheel(void)
 	if (wrong[0])
 		printf("# %s\n", wrong);
 	EXPECT(wrong[0], 0);
-	/* It owns a wheel of its own. */
+	/* The child makes a wheel, and owns it. */
 	EXPECT(hwheel_create(&o, &own), 0);
 	EXPECT(hwheel_once(own, MS, count, 0, 0, NULL), 0);
 	EXPECT(hwheel_advance(own, MS, NULL, 0, NULL), 0);

@@ -477,8 +477,8 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * hwheel_timer_setup(), then hwheel_timer_mod() and hwheel_timer_delete().
  *
  * With a NULL @timer any thread may call this on an owned wheel. The timer is
- * a message to the owner: the callback or event comes to the owner, and sees
- * what the sender has written before. Nobody can cancel it.
+ * a message to the owner. The owner gets the callback or event, and sees what
+ * the sender has written before this call. A message cannot be cancelled.
  *
  * The timer frees itself after it has fired. The handle in an event is already
  * stale; a handle in a callback is stale once the callback has returned. On a

@@ -620,8 +620,8 @@ public:
 	}
 
 	/**
-	 * hwheel_destroy(): stop and free it. Pending timers do not fire. EDEADLK
-	 * in a callback of its own, EBUSY while another thread stops it, EPERM if another
+	 * hwheel_destroy(): stop and free the wheel. Pending timers do not fire. EDEADLK
+	 * in a callback of this wheel, EBUSY while another thread stops it, EPERM if another
 	 * thread owns it or nobody does.
 	 */
 	Result close() noexcept

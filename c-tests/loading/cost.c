@@ -1,6 +1,6 @@
 /*
- * What loading the library costs, and what it adds to a process. Each figure is the least of
- * many new processes.
+ * The cost of loading the library, and the memory that it adds to a process. Each figure is the
+ * minimum over many new processes.
  *
  * cost <library>	prints "dlopen <microseconds>", "resident <kB>", "locked <kB>"
  */
@@ -66,7 +66,7 @@ static long wheel_kb(void)
 	__typeof__(hwheel_create) *create;
 	__typeof__(hwheel_once) *arm;
 	struct hwheel *w;
-	/* The first reading takes memory of its own. */
+	/* The first reading itself takes memory. */
 	long before = (resident_kb(), resident_kb());
 	void *handle = loaded();
 

@@ -84,10 +84,10 @@
 //!
 //! # Cancelled runs
 //!
-//! Who cancels a job whose run is under way writes a row of `hwheel.stop`, and notifies the owner.
-//! The owner looks, also once per turn, and asks the run to end (`stop.rs`). Whoever ends the run
-//! deletes the job: the call that settles it, the one that gives back what a lost node had, or the
-//! one that ends leases. So the key is in use until no run is under way. A run that ends well
+//! `hwheel.cancel` of a job whose run is under way writes a row of `hwheel.stop`, and notifies the
+//! owner. The owner looks, also once per turn, and asks the run to end (`stop.rs`). The call that
+//! ends the run deletes the job: the call that settles it, the one that gives the jobs of a lost
+//! node back, or the one that ends leases. So the key is in use until no run is under way. A run that ends well
 //! counts.
 //!
 //! # Whose clock

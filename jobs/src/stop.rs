@@ -92,7 +92,7 @@ pub struct Stops {
     firing: Mutex<HashMap<Name, Firing>>,
 }
 
-/// What can be done about a run.
+/// How a run is made to end.
 pub enum Way {
     /// It was asked now, or before.
     Asked { is_first: bool },

@@ -157,7 +157,7 @@ fn the_server_cancels_a_function_and_rolls_it_back() {
             "SELECT count(*) = 1 FROM run WHERE key = 'after-{key}'"
         ));
     }
-    // What was cancelled left nothing. What ended well all the same counts, and has no next run.
+    // A cancelled job leaves no row. A run that ended well nevertheless counts, and none follows it.
     assert_eq!(db.number("SELECT count(*) FROM run WHERE key = 'slow'"), 0);
     assert_eq!(
         db.number("SELECT count(*) FROM run WHERE key = 'stubborn'"),

@@ -367,7 +367,7 @@ class EventWheel:
         return int(out[0])
 
     def send(self, time_ns: int, cookie: int, flags: int = 0) -> None:
-        """As `once`, from any thread to the owner of the wheel. Nobody can cancel it."""
+        """As `once`, from any thread to the owner of the wheel. A message cannot be cancelled."""
         numbers = _time(time_ns), _NULL, index(cookie), index(flags)
         check(lib.hwheel_once(self._wheel, *numbers, _NULL))
 
