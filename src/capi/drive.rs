@@ -199,7 +199,7 @@ pub unsafe extern "C" fn hwheel_poll(
 #[no_mangle]
 #[must_use]
 pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
-    with_mine(wheel, Host::descriptor)
+    with(wheel, Host::descriptor)
 }
 
 /// hwheel_start() - Start the tick thread.
@@ -229,7 +229,7 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 #[no_mangle]
 #[must_use]
 pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
-    with_mine(wheel, |h| h.start().map(|()| 0))
+    with(wheel, |h| h.start().map(|()| 0))
 }
 
 /// hwheel_stop() - Stop the tick thread.
@@ -265,7 +265,7 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// not hold a lock that a callback takes.
 #[no_mangle]
 pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
-    with_mine(wheel, |h| h.stop().map(|()| 0))
+    with(wheel, |h| h.stop().map(|()| 0))
 }
 
 /// hwheel_run_queued() - Run one queued callback.
@@ -285,7 +285,7 @@ pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
 /// stack.
 #[no_mangle]
 pub extern "C" fn hwheel_run_queued(wheel: Wheel<'_>) -> c_int {
-    with_mine(wheel, Host::work)
+    with(wheel, Host::work)
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.

@@ -59,7 +59,7 @@ impl Wheel {
 
     /// The shortest way to cancel, by the owner.
     #[inline(never)]
-    pub(super) fn cancel_owned(&self, caller: &impl Caller, handle: Handle) -> Answer {
+    fn cancel_owned(&self, caller: &impl Caller, handle: Handle) -> Answer {
         let identity = caller.identity();
         if !self.gate.owner().is(identity) {
             return Error::NotOwner as Answer;

@@ -91,41 +91,24 @@ impl Wheel {
         old: StateWord,
         new: StateWord,
     ) -> Result<StateWord, StateWord> {
-        if self.gate.is_plain() {
+        self.change_if(self.gate.is_plain(), hot, old, new)
+    }
+
+    /// Exchanges a state word, or stores it where no other thread may change it: `plainly`.
+    #[inline(always)]
+    pub(super) fn change_if(
+        &self,
+        plainly: bool,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        if plainly {
             // Release: for threads that ask about the timer.
             hot.state.store(new.0, Ordering::Release);
             return Ok(old);
         }
         self.exchange(hot, old, new)
-    }
-
-    /// The same by any thread: a sender exchanges the state of its message.
-    #[inline(always)]
-    pub(super) fn change_by(
-        &self,
-        caller: &impl Caller,
-        hot: &Hot,
-        old: StateWord,
-        new: StateWord,
-    ) -> Result<StateWord, StateWord> {
-        match self.gate.is_owned() {
-            true => self.change_owned(caller, hot, old, new),
-            false => self.exchange(hot, old, new),
-        }
-    }
-
-    #[inline(never)]
-    fn change_owned(
-        &self,
-        caller: &impl Caller,
-        hot: &Hot,
-        old: StateWord,
-        new: StateWord,
-    ) -> Result<StateWord, StateWord> {
-        match self.is_mine(caller) {
-            true => self.change(hot, old, new),
-            false => self.exchange(hot, old, new),
-        }
     }
 
     /// The driver has something to do at `tick`. In a shared wheel ends with a fence. Driver only.

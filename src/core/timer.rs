@@ -65,7 +65,8 @@ impl Wheel {
                 return Ok((false, state));
             }
             // cancel.exchange
-            match self.change_by(caller, hot, state, next) {
+            // A sender exchanges the state of its message.
+            match self.change_if(self.is_plainly_mine(caller), hot, state, next) {
                 Ok(_) => {
                     probe!(cancel, self, handle, state.is_armed());
                     let thread = caller.thread().unwrap_or(0);

@@ -56,10 +56,10 @@ pub(crate) trait Caller {
     }
     /// Step kick.now: wakes the driver, which is asleep. It looks again, however late it is.
     fn wake_driver(&self) -> Kick;
-    /// The same for a timer of the owner's, who calls this. A loop that the caller's function
-    /// wakes is not asleep then.
-    fn wake_owner(&self) -> Kick {
-        self.wake_driver()
+    /// Whether the driver is woken for a timer of the owner's, who calls this. A loop that the
+    /// caller's function wakes is not asleep then.
+    fn wakes_owner(&self) -> bool {
+        true
     }
 }
 

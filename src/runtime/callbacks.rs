@@ -86,7 +86,7 @@ impl Host {
 
     /// Runs one queued callback; false if there is none.
     pub fn work(&self) -> Result<bool, Errno> {
-        self.check()?;
+        self.check_mine()?;
         let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
         let run = pool.take().map(|fired| self.run_queued(pool, &fired));
         Ok(run.is_some())

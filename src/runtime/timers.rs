@@ -56,11 +56,8 @@ impl Caller for Host {
         }
     }
 
-    fn wake_owner(&self) -> Kick {
-        match self.options.wake {
-            None => self.wake_driver(),
-            Some(_) => Kick::No,
-        }
+    fn wakes_owner(&self) -> bool {
+        self.options.wake.is_none()
     }
 }
 
@@ -91,11 +88,8 @@ impl Caller for Unwoken<'_> {
         // Another thread does not rely on it.
         Kick::No
     }
-    fn wake_owner(&self) -> Kick {
-        match self.host.options.wake {
-            None => self.wake_driver(),
-            Some(_) => Kick::No,
-        }
+    fn wakes_owner(&self) -> bool {
+        self.host.wakes_owner()
     }
 }
 

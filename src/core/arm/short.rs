@@ -57,7 +57,7 @@ impl Wheel {
 
     /// The shortest way to arm, by the owner.
     #[inline(never)]
-    pub(super) fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+    fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         let identity = caller.identity();
         if !self.gate.owner().is(identity) {
             return Error::NotOwner as Answer;
@@ -247,7 +247,7 @@ impl Wheel {
 
     /// An arm that the short ways do not handle.
     #[inline(never)]
-    pub(super) fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
+    fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
         answer(self.arm(caller, handle, ns, How::Always))
     }
 

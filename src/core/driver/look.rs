@@ -109,7 +109,7 @@ impl Wheel {
     #[cold]
     #[inline(never)]
     fn kick_owner(&self, caller: &impl Caller) {
-        if self.alarm.kick_once(|| caller.wake_owner()) {
+        if caller.wakes_owner() && self.alarm.kick_once(|| caller.wake_driver()) {
             self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
         }
     }
