@@ -25,26 +25,29 @@ BENCH_C   := $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_CXX := $(CXX) -std=c++17 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) \
 	$(if $(FIFO),--fifo)
-BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch ours \
-	cost-program)
-BENCH_CORE := $(BENCH_OURS) $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing
+BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch \
+	hwheel-each hwheel-owned-each ours cost-program)
+BENCH_CORE := $(BENCH_OURS) $(BENCH)/lines $(BENCH)/machine $(addprefix $(BENCH)/,nothing dates dates-prefetch)
 # The server: one program for each kind of timers, and one that makes the load.
 SERVER := $(BENCH)/server
-SERVERS_OURS  := hwheel hwheel-prefetch hwheel-each
+SERVERS_OURS  := hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch hwheel-each \
+	hwheel-owned-each
 SERVERS_RATAS := ratas ratas-spin ratas-each
-SERVER_CORE   := $(addprefix $(SERVER)/,load nothing timerfd $(SERVERS_OURS))
+SERVER_CORE   := $(addprefix $(SERVER)/,load nothing timerfd dates $(SERVERS_OURS))
 SERVER_PEERS  := server-ratas server-wahern server-libuv server-libevent
 
 # make bench WHAT=
 #   request    what timers add to a request of a server, of each kind
 #   core       the limits, with ratas and wahern
 #   server     a server with each kind of timers
+#   threads    one to 16 threads on a shared wheel, on a wheel each, and on locked timers, in
+#              three minutes; draws build/bench/scaling.svg
 #   limits     the limits, kept or not, of what was measured last
 #   criterion  each function of the library, and an HTML report. BASELINE=name keeps the
 #              figures under that name, AGAINST=name compares with them, BENCHES='arm' selects
 #   bindings   each language against its own timers; writes docs/BINDINGS.md
 # and bench-all: request, core and server, and the tables and plots of docs/PERFORMANCE.md.
-BENCHES_KNOWN := request core server limits criterion bindings
+BENCHES_KNOWN := request core server threads limits criterion bindings
 .PHONY: bench bench-all
 bench:
 	$(if $(filter $(WHAT),$(BENCHES_KNOWN)),,@echo "There is no WHAT='$(WHAT)'. It is one of \
@@ -67,6 +70,13 @@ define bench-server
 	$(Q)$(again) $(SERVER_CORE)
 	$(call peers,$(SERVER_PEERS))
 	$(Q)$(BENCH_RUN) --tables server $(FIGURES)
+endef
+
+define bench-threads
+	$(Q)$(again) $(BENCH_OURS)
+	$(call peers,ratas)
+	$(Q)$(BENCH_RUN) --tables '^threads$$' $(FIGURES)
+	$(Q)$(PYTHON) benches/page.py --scaling $(FIGURES) $(BENCH)
 endef
 
 bench-limits = $(Q)$(PYTHON) benches/limits.py $(FIGURES)
@@ -120,12 +130,13 @@ FLAGS_wahern     = -isystem $(WAHERN)
 FLAGS_libuv     := -luv
 FLAGS_libevent  := -levent_core -levent_pthreads
 
-RATAS_PROGRAMS    := ratas ratas-prefetch ratas-spin ratas-mutex
+RATAS_PROGRAMS    := ratas ratas-prefetch ratas-spin ratas-mutex ratas-each
 WAHERN_PROGRAMS   := wahern wahern-prefetch wahern-spin wahern-mutex
 LIBUV_PROGRAMS    := libuv libuv-spin libuv-mutex
 LIBEVENT_PROGRAMS := libevent libevent-common
-WORKLOADS := hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch nothing timerfd $(RATAS_PROGRAMS) $(WAHERN_PROGRAMS) \
-	$(LIBUV_PROGRAMS) $(LIBEVENT_PROGRAMS)
+WORKLOADS := hwheel hwheel-prefetch hwheel-owned hwheel-owned-prefetch hwheel-each \
+	hwheel-owned-each nothing timerfd dates \
+	dates-prefetch $(RATAS_PROGRAMS) $(WAHERN_PROGRAMS) $(LIBUV_PROGRAMS) $(LIBEVENT_PROGRAMS)
 BENCH_HEADERS := benches/bench.h benches/wheel.h $(wildcard benches/wheels/*.h)
 compile = $(if $(findstring ratas,$@),$(BENCH_CXX) -x c++,$(BENCH_C))
 $(WORKLOADS:%=$(BENCH)/%): benches/workloads.c $(BENCH_HEADERS)

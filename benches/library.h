@@ -116,6 +116,25 @@ static inline int bench_start(bench_wheel *wheel)
 	return hwheel_start(wheel);
 }
 
+/* Also says when to call again, UINT64_MAX for never. */
+static inline int bench_advance_until(bench_wheel *wheel, uint64_t now_ns, uint64_t *next_ns)
+{
+	struct hwheel_run run;
+	int result;
+
+	memset(&run, 0, sizeof run);
+	run.size = sizeof run;
+	result = hwheel_advance(wheel, now_ns, NULL, 0, &run);
+	*next_ns = run.next_ns == HWHEEL_NEVER ? UINT64_MAX : run.next_ns;
+	return result;
+}
+
+/* A timer without a handle, for the wheel's next tick, by any thread. */
+static inline int bench_message(bench_wheel *wheel, bench_fn fn, uint64_t cookie)
+{
+	return hwheel_once(wheel, 0, fn, cookie, 0, NULL);
+}
+
 static inline uint64_t bench_wakeups(bench_wheel *wheel)
 {
 	struct hwheel_stats stats;

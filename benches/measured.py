@@ -37,6 +37,20 @@ def median(runs, side):
     return statistics.median(runs[side]) if side in runs else None
 
 
+def spread(values):
+    """Half of the values lie within so much."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return high - low
+
+
+def differ(one, other):
+    """Whether the medians are further apart than the values of either vary."""
+    return (abs(statistics.median(one) - statistics.median(other)) >
+            max(spread(one), spread(other)))
+
+
 def number(value):
     if value is None:
         return ""

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Write what was measured: page.py FIGURES PAGE PLOTS
+"""Write what was measured: page.py FIGURES PAGE PLOTS, or page.py --scaling FIGURES PLOTS
 
 In PAGE (docs/PERFORMANCE.md) the tables between two marks are replaced. PLOTS gets six
-plots, if matplotlib is installed.
+plots, if matplotlib is installed. With --scaling it gets one, of the table "threads".
 """
 
 import pathlib
@@ -12,14 +12,16 @@ import textwrap
 
 import limits
 import tables
-from measured import Side, machine, markdown, median, number, read
+from measured import Side, differ, machine, markdown, median, number, read
 
-# Okabe and Ito's colours, told apart with any kind of colour vision, and markers. The
-# library has its colour in every plot, and nothing else has it.
+# Okabe and Ito's colours, and two more, told apart with any kind of colour vision, and
+# markers. The two kinds of wheels of the library are the two blues in every plot, and nothing
+# else is blue.
 STYLES = {
-    "hwheel": ("#000000", "o"), "ratas": ("#D55E00", "d"), "wahern": ("#CC79A7", "v"),
-    "libuv": ("#56B4E9", "^"), "libevent": ("#E69F00", "x"), "tokio": ("#009E73", "+"),
-    "timerfd": ("#0072B2", "s"), "nothing": ("#999999", "p"),
+    "hwheel": ("#0072B2", "o"), "hwheel-owned": ("#56B4E9", "D"), "ratas": ("#D55E00", "d"),
+    "dates": ("#999933", "*"), "wahern": ("#CC79A7", "v"), "libuv": ("#000000", "^"),
+    "libevent": ("#E69F00", "x"), "tokio": ("#009E73", "+"), "timerfd": ("#882255", "s"),
+    "nothing": ("#999999", "p"),
 }
 WIDTH = 6.2
 
@@ -30,8 +32,17 @@ def rate(runs, command):
     return number(1000 / ns) if ns else "?"
 
 
+def verdict(runs, ours, theirs):
+    """Whether the first of two figures is the smaller one."""
+    if ours not in runs or theirs not in runs:
+        return "not measured"
+    if not differ(runs[ours], runs[theirs]):
+        return "no difference"
+    return "yes" if median(runs, ours) < median(runs, theirs) else "no"
+
+
 def answer(runs):
-    """Ten lines that say who should use the library."""
+    """Who should use the library: each verdict follows from the figures behind it."""
     def of(command, figure="ns", unit=1):
         value = median(runs, Side(command, figure))
         return number(value / unit) if value is not None else "?"
@@ -39,42 +50,72 @@ def answer(runs):
     def timers(program, n):
         return of(f"{program} request {n}", "timers")
 
+    def request(program, n):
+        return Side(f"{program} request {n}", "timers")
+
     in_timers = {name: of(tables.SERVERS[name], "timers@100") for name in tables.SERVERS}
-    whole = of(tables.SERVERS["hwheel"], "request@100")
+    owned, heap = (tables.SERVERS[name] for name in ("hwheel, owned", "libuv, heap"))
     two = "pair 100000 2"
     return "\n".join(textwrap.fill(text, 96, subsequent_indent="  ") for text in [
-        f"- **Several threads use the same timers: yes.** Two threads do {rate(runs, 'hwheel ' + two)} "
-        f"million pairs of cancel and arm a second, one does {rate(runs, 'hwheel pair 100000')}. With "
-        f"ratas behind a spin lock two do {rate(runs, 'ratas-spin ' + two)}, one "
-        f"{rate(runs, 'ratas-spin pair 100000')}.",
-        f"- **A server with one loop, and a heap of libuv or libevent: yes, if it has thousands of "
-        f"timers.** With 100,000 connections a request pays {timers('hwheel-prefetch', 100000)} ns "
-        f"with a prefetch and {timers('hwheel', 100000)} ns without, instead of "
-        f"{timers('libuv', 100000)} ns in libuv's heap, and {timers('libevent-common', 100000)} ns "
-        "in libevent's common timeouts.",
-        f"- **A server with one loop, and nanoseconds that matter: no.** ratas, a wheel for one "
-        f"thread inside your objects, takes {timers('ratas', 100000)} ns. Use this library then for "
-        "its handles (a stale one is an error), its sleep without wake-ups, or its bindings.",
-        f"- **A timerfd for each connection: yes.** The timerfds take {timers('timerfd', 1000)} ns with 1,000 "
-        "connections.",
-        f"- **Most servers do not notice.** Of some {whole} ns of processor time that the echo server "
-        f"of this page spends on a request, {in_timers['hwheel']} are in timers; with ratas "
-        f"{in_timers['ratas']}, with libuv's heap {in_timers['libuv, heap']}.",
-        "- **A hundred timers: no.** Use the timers of your event loop.",
-        f"- **Memory.** A pending timer takes {of('hwheel memory 1000000', 'bytes')} bytes before its "
-        f"wheel is first driven, {of('hwheel memory 1000000', 'driven')} when it is driven, and "
-        f"{of('hwheel memory 1000000', 'worn')} after a minute of use; in ratas it takes "
+        "- **Several threads use the same timers: "
+        f"{verdict(runs, Side('hwheel ' + two), Side('ratas-spin ' + two))}.** Two threads do "
+        f"{rate(runs, 'hwheel ' + two)} million pairs of cancel and arm a second on a shared wheel, "
+        f"one does {rate(runs, 'hwheel pair 100000')}. With ratas behind a spin lock two do "
+        f"{rate(runs, 'ratas-spin ' + two)}, one {rate(runs, 'ratas-spin pair 100000')}.",
+        "- **A loop with thousands of timers, instead of a heap: "
+        f"{verdict(runs, request('hwheel-owned', 100000), request('libuv', 100000))}.** With 100,000 "
+        f"connections a request pays {timers('hwheel-owned', 100000)} ns in an owned wheel, "
+        f"{timers('hwheel-owned-prefetch', 100000)} with a prefetch, and {timers('hwheel', 100000)} in "
+        f"a shared one; {timers('libuv', 100000)} in libuv's heap, and "
+        f"{timers('libevent-common', 100000)} in libevent's common timeouts.",
+        "- **A loop in which nanoseconds matter: "
+        f"{verdict(runs, request('hwheel-owned-prefetch', 100000), request('ratas-prefetch', 100000))}"
+        ".** Under the same load ratas, a wheel inside your objects, takes "
+        f"{timers('ratas', 100000)} ns, {timers('ratas-prefetch', 100000)} with a prefetch. Dates that "
+        f"your objects keep take {timers('dates', 100000)}. A wheel of this library also has handles "
+        "that are checked, messages of other threads, and bindings.",
+        "- **Instead of a timerfd for each connection: "
+        f"{verdict(runs, request('hwheel', 1000), request('timerfd', 1000))}.** With 1,000 connections "
+        f"a request pays {timers('timerfd', 1000)} ns in timerfds, {timers('hwheel', 1000)} in a shared "
+        "wheel.",
+        "- **The whole request of an echo server is shorter than with libuv's heap: "
+        f"{verdict(runs, Side(owned, 'request@100'), Side(heap, 'request@100'))}.** Of some "
+        f"{of(owned, 'request@100')} ns of processor time, {in_timers['hwheel, owned']} are in timers "
+        f"with an owned wheel, {in_timers['hwheel']} with a shared one, {in_timers['ratas']} with "
+        f"ratas, and {in_timers['libuv, heap']} with libuv's heap.",
+        "- **Memory.** A pending timer of a shared wheel takes "
+        f"{of('hwheel memory 1000000', 'bytes')} bytes before the wheel is first driven, "
+        f"{of('hwheel memory 1000000', 'driven')} when it is driven, and "
+        f"{of('hwheel memory 1000000', 'worn')} after a minute of use; of an owned wheel "
+        f"{of('hwheel-owned memory 1000000', 'worn')}, and of ratas "
         f"{of('ratas memory 1000000', 'bytes')}. A wheel with one timer takes "
         f"{of('hwheel memory 1', 'bytes', 1000)} kB. Memory follows the number of live timers.",
-        "- **Lateness.** Never early. With ticks of 50 us the median is "
+        "- **Lateness.** With ticks of 50 us the median is "
         f"{of('hwheel lateness 50', 'p50', 1000)} us, that of a timerfd "
-        f"{of('machine lateness 50', 'p50', 1000)}.",
-        f"- **Loops over random timers.** One thread pays {of('hwheel pair 100000')} ns to cancel and "
-        f"arm one of 100,000, {of('ratas pair 100000')} with ratas, {of('libuv pair 100000')} with "
-        "libuv.",
-        f"- **Where it loses** stands with each table. {kept_of(limits.rows(), runs)} of the limits that "
-        "this project has set itself are kept.",
+        f"{of('machine lateness 50', 'p50', 1000)}. The earliest of these timers came "
+        f"{of('hwheel lateness 50', 'min', 1000)} us after its time.",
+        f"- **Loops over random timers.** One thread pays {of('hwheel-owned pair 100000')} ns to cancel "
+        f"and arm one of 100,000 in an owned wheel, {of('hwheel pair 100000')} in a shared one, "
+        f"{of('ratas pair 100000')} with ratas, {of('libuv pair 100000')} with libuv.",
+        f"- {kept_of(limits.rows(), runs)} of the limits that this project has set itself are kept.",
     ]) + "\n"
+
+
+NOTE = """\
+A figure is the median of five rounds or more. After ± stands half of the range in which the
+middle half of the rounds lies. A figure with ~ does not differ from the next smaller or the
+next larger one of its column: the medians are closer than one of the two ranges is wide.
+Figures that are counted have no ±.
+"""
+
+
+def measured_threads():
+    """What the prediction lacks."""
+    most = max(tables.COUNTS)
+    return "" if most == 16 else (
+        f"This machine has processors for {most} threads. No run with 16 is known. "
+        "`make bench WHAT=threads`\nmeasures up to as many as a machine has, in three minutes, and "
+        "draws build/bench/scaling.svg.\n")
 
 
 def kept_of(rows, runs):
@@ -86,7 +127,9 @@ def kept_of(rows, runs):
 def parts(runs):
     """The text of each mark of the page."""
     found = {name: table.text(runs) for name, table in tables.TABLES.items()}
+    found["note"] = NOTE
     found["answer"] = answer(runs)
+    found["threads"] = "\n".join(filter(None, (found["threads"], measured_threads())))
     rows = limits.rows()
     found["limits"] = f"{kept_of(rows, runs)} are kept.\n\n{limits.table(runs)[0]}"
     found["why"] = markdown([("limit", "why"), *((row.what, row.why) for row in rows)], left=(0, 1))
@@ -109,7 +152,8 @@ def fill(page, runs):
 
 def style(program):
     """Colour and marker of a program: those of its library."""
-    return STYLES[program.removeprefix("server/load ").split("-")[0].split()[0]]
+    name = program.removeprefix("server/load ").split()[0]
+    return STYLES["hwheel-owned" if name.startswith("hwheel-owned") else name.split("-")[0]]
 
 
 def line(axes, runs, name, program, points, dashed=False):
@@ -128,8 +172,8 @@ def legend_outside(axes):
 def request(plt, runs):
     """What timers add to a request."""
     figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
-    for name in ("hwheel", "hwheel, prefetch", "ratas", "ratas, prefetch", "wahern/timeout",
-                 "libuv, heap", "libevent, common timeouts", "a timerfd each"):
+    for name in ("hwheel", "hwheel, prefetch", "hwheel, owned", "hwheel, owned, prefetch",
+                 "dates in the object", "ratas", "ratas, prefetch", "wahern/timeout", "libuv, heap", "libevent, common timeouts", "a timerfd each"):
         program = tables.CONNECTIONS[name]
         line(axes, runs, name, program,
              [(n, Side(f"{program} request {n}", "timers"))
@@ -167,7 +211,7 @@ def threads(plt, runs):
     """One thread and two on one wheel."""
     figure, axes = plt.subplots(figsize=(WIDTH, 3.6))
     rows = []
-    for name, program in {"hwheel": "hwheel", **tables.LOCKED, "libevent": "libevent",
+    for name, program in {**tables.SHARED, **tables.LOCKED, "libevent": "libevent",
                           "tokio": "tokio"}.items():
         for count, text in (("", "one thread"), (" 2", "two")):
             ns = median(runs, Side(f"{program} pair 100000{count}"))
@@ -237,7 +281,29 @@ def prediction(plt, runs):
     return figure
 
 
-def draw(runs, directory):
+def scaling(plt, runs):
+    """As many threads as the machine has processors for."""
+    figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
+    for name, program in tables.THREADS.items():
+        points = [(n, median(runs, Side(f"{program} {n}"))) for n in tables.COUNTS]
+        points = [(n, 1000 / ns) for n, ns in points if ns]
+        if points:
+            colour, marker = style(program)
+            how = "--" if "each" in name else ":" if "mutex" in name else "-"
+            axes.plot(*zip(*points), color=colour, marker="x" if "messages" in name else marker,
+                      linestyle=how, label=name, clip_on=False)
+    axes.set(xscale="log", yscale="log", xticks=tables.COUNTS, xticklabels=tables.COUNTS,
+             xlabel="threads", ylabel="million pairs a second",
+             title="Cancel and arm by several threads: higher is better")
+    axes.minorticks_off()
+    legend_outside(axes)
+    return figure
+
+
+PLOTS = (request, server, threads, lateness, loops, prediction)
+
+
+def draw(runs, directory, plots=PLOTS):
     try:
         import matplotlib
     except ImportError:
@@ -252,7 +318,7 @@ def draw(runs, directory):
     from matplotlib import pyplot as plt
 
     directory.mkdir(parents=True, exist_ok=True)
-    for one in (request, server, threads, lateness, loops, prediction):
+    for one in plots:
         figure = one(plt, runs)
         figure.savefig(directory / f"{one.__name__}.svg", metadata={"Date": None},
                        bbox_inches="tight")
@@ -260,6 +326,9 @@ def draw(runs, directory):
 
 
 def main(path, page, directory):
+    if path == "--scaling":
+        draw(read(page), pathlib.Path(directory), (scaling,))
+        return
     runs = read(path)
     fill(pathlib.Path(page), runs)
     draw(runs, pathlib.Path(directory))

@@ -23,10 +23,9 @@ from measured import Side, read, write
 
 # On an idle machine no run takes half of it.
 TIME_LIMIT = 90
-# Rounds of programs whose figures are the same each time, or which take long.
+# Rounds of programs whose figures are the same each time.
 AT_MOST = (
-    (1, r"^cost|^lines|^ours (growth|sleeping)|^server"),
-    (3, r"^(libuv|libevent|tokio|hhwt|delay_queue|go|jdk|netty)\b|000000"),
+    (1, r"^cost|^lines|^ours (growth|sleeping)"),
 )
 # Their threads wait for each other on one processor.
 NEVER_FIFO = r"^server|^machine contended"
@@ -70,21 +69,28 @@ def progress(text, stay=False):
         print(text, file=sys.stderr, flush=True)
 
 
-def at_most(command):
-    return min((n for n, pattern in AT_MOST if re.search(pattern, command)), default=sys.maxsize)
+# Rounds of programs whose figures vary more than they differ.
+AT_LEAST = ((7, r"^server"),)
+
+
+def rounds(command, asked):
+    if asked >= 5:
+        asked = max([asked, *(n for n, pattern in AT_LEAST if re.search(pattern, command))])
+    return min([asked, *(n for n, pattern in AT_MOST if re.search(pattern, command))])
 
 
 def measure(commands, options):
     """Runs every command, round by round; what there is by then is in the file."""
     runs, dropped = {}, set()
     start = time.monotonic()
-    for turn in range(options.rounds):
+    turns = max(rounds(command, options.rounds) for command in commands)
+    for turn in range(turns):
         if not sys.stderr.isatty():
-            progress(f"  round {turn + 1} of {options.rounds}, {time.monotonic() - start:.0f} s", stay=True)
+            progress(f"  round {turn + 1} of {turns}, {time.monotonic() - start:.0f} s", stay=True)
         for number, command in enumerate(commands, 1):
-            if command in dropped or turn >= at_most(command):
+            if command in dropped or turn >= rounds(command, options.rounds):
                 continue
-            progress(f"  round {turn + 1} of {options.rounds}, {number} of {len(commands)}: {command}")
+            progress(f"  round {turn + 1} of {turns}, {number} of {len(commands)}: {command}")
             figures, why = run(command, options.programs,
                                options.fifo and not re.search(NEVER_FIFO, command))
             if figures is None:
@@ -94,7 +100,7 @@ def measure(commands, options):
             for name, value in figures.items():
                 runs.setdefault(Side(command, name), []).append(value)
         write(runs, options.figures)
-    progress(f"  {len(commands)} programs, {options.rounds} rounds, "
+    progress(f"  {len(commands)} programs, {turns} rounds, "
              f"{time.monotonic() - start:.0f} s", stay=True)
 
 

@@ -1,12 +1,14 @@
 """What is measured for docs/PERFORMANCE.md: for each cell of a table its program."""
 
+import os
 from typing import NamedTuple
 
-from measured import Side, markdown, median, number
+from measured import Side, differ, markdown, median, number, spread
 
 # Names of the programs that a stranger understands, in the order of the tables.
-OURS = {"hwheel": "hwheel"}
-WHEELS = {"ratas (one thread)": "ratas", "wahern/timeout (one thread)": "wahern"}
+OURS = {"hwheel": "hwheel", "hwheel, owned": "hwheel-owned"}
+SHARED = {"hwheel": "hwheel"}
+WHEELS = {"dates in the object (one thread)": "dates", "ratas (one thread)": "ratas", "wahern/timeout (one thread)": "wahern"}
 HEAPS = {"libuv": "libuv", "libevent": "libevent-common"}
 LANGUAGES = {
     "tokio, reset": "tokio", "tokio-util DelayQueue": "delay_queue",
@@ -22,12 +24,26 @@ IN_PLACE = {name: program for name, program in EVERY.items()
             if program not in ("hhwt", "jdk", "netty")}
 # Those that a request is measured with.
 CONNECTIONS = {
-    "hwheel": "hwheel", "hwheel, prefetch": "hwheel-prefetch", "ratas": "ratas",
+    "hwheel": "hwheel", "hwheel, prefetch": "hwheel-prefetch", "hwheel, owned": "hwheel-owned",
+    "hwheel, owned, prefetch": "hwheel-owned-prefetch", "dates in the object": "dates",
+    "dates in the object, prefetch": "dates-prefetch", "ratas": "ratas",
     "ratas, prefetch": "ratas-prefetch", "wahern/timeout": "wahern",
     "wahern/timeout, prefetch": "wahern-prefetch", "libuv, heap": "libuv",
     "libevent, heap": "libevent", "libevent, common timeouts": "libevent-common",
     "a timerfd each": "timerfd", "nothing": "nothing",
 }
+
+
+# Those that several threads are measured with: program and workload.
+THREADS = {
+    "hwheel": "hwheel pair 1000", "hwheel, a wheel each": "hwheel-each pair 1000",
+    "hwheel, an owned wheel each": "hwheel-owned-each pair 1000",
+    "hwheel, an owned wheel each, messages": "hwheel-owned-each messages 1000",
+    "ratas, spin lock": "ratas-spin pair 1000", "ratas, mutex": "ratas-mutex pair 1000",
+    "ratas, a wheel each": "ratas-each pair 1000",
+}
+# As many as the machine has processors for.
+COUNTS = [n for n in (1, 2, 4, 8, 16) if n <= len(os.sched_getaffinity(0))]
 
 
 class Table(NamedTuple):
@@ -42,6 +58,8 @@ class Table(NamedTuple):
     unit: float = 1.0
     # The row whose multiple is shown in brackets.
     base: str = ""
+    # The row from which the difference is shown in brackets.
+    less: str = ""
     # Programs with arguments that would take too long.
     leave: tuple = ()
 
@@ -56,18 +74,45 @@ class Table(NamedTuple):
 
     def text(self, runs):
         lines = [("", *self.columns)]
+        alike = {column: self.alike(runs, column) for column in self.columns}
         for row in self.rows:
             cells = []
             for column in self.columns:
                 value = median(runs, self.side(row, column))
                 base = median(runs, self.side(self.base, column)) if self.base else None
                 times = f" ({number(value / base)})" if value and base and row != self.base else ""
-                cells.append("" if value is None else number(value / self.unit) + times)
+                cells.append("" if value is None else
+                             ("~" if row in alike[column] else "") + number(value / self.unit) +
+                             self.plus_minus(runs, row, column) + times +
+                             self.difference(runs, row, column))
             if any(cells):
                 lines.append((row, *cells))
         if len(lines) == 1:
             return ""
         return f"{self.title}. {self.note}\n\n{markdown(lines)}"
+
+
+    def plus_minus(self, runs, row, column):
+        values = runs[self.side(row, column)]
+        return f" ±{number(spread(values) / 2 / self.unit)}" if len(values) > 1 else ""
+
+    def difference(self, runs, row, column):
+        sides = [self.side(one, column) for one in (row, self.less)] if self.less else []
+        if not sides or row == self.less or any(side not in runs for side in sides):
+            return ""
+        if not differ(*(runs[side] for side in sides)):
+            return " (none)"
+        more = median(runs, sides[0]) - median(runs, sides[1])
+        return f" ({'+' if more > 0 else ''}{number(more)})"
+
+    def alike(self, runs, column):
+        """The rows of which another one has a figure that is as good."""
+        there = sorted((row for row in self.rows if self.side(row, column) in runs),
+                       key=lambda row: median(runs, self.side(row, column)))
+        pairs = [pair for pair in zip(there, there[1:])
+                 if (values := [runs[self.side(row, column)] for row in pair])
+                 and min(map(len, values)) > 1 and not differ(*values)]
+        return {row for pair in pairs for row in pair}
 
 
 def sizes(workload, *counts, figure="ns"):
@@ -85,7 +130,9 @@ def server(program, descriptors=1, loops=1):
 
 SERVERS = {
     "nothing": server("nothing"), "hwheel": server("hwheel"),
-    "hwheel, prefetch": server("hwheel-prefetch"), "ratas": server("ratas"),
+    "hwheel, prefetch": server("hwheel-prefetch"), "hwheel, owned": server("hwheel-owned"),
+    "hwheel, owned, prefetch": server("hwheel-owned-prefetch"),
+    "dates in the object": server("dates"), "ratas": server("ratas"),
     "wahern/timeout": server("wahern"), "libuv, heap": server("libuv"),
     "libevent, heap": server("libevent"), "libevent, common timeouts": server("libevent-common"),
     "a timerfd each": server("timerfd", 2),
@@ -93,6 +140,7 @@ SERVERS = {
 SERVERS_TWO = {
     "nothing": server("nothing", loops=2), "hwheel, one wheel": server("hwheel", loops=2),
     "hwheel, a wheel each": server("hwheel-each", loops=2),
+    "hwheel, an owned wheel each": server("hwheel-owned-each", loops=2),
     "ratas, one wheel, spin lock": server("ratas-spin", loops=2),
     "ratas, a wheel each": server("ratas-each", loops=2),
 }
@@ -117,13 +165,16 @@ TABLES = {
          "a read and a write": ("touched", "request")}),
     "server": Table(
         "An echo server with one loop", "Nanoseconds of the server's processor time, kernel "
-        "included, and those of them in timers, by the share of the connections that talk.",
+        "included, and those of them in timers, by the share of the connections that talk. In "
+        "brackets: the difference from the server without timers, \"none\" if it is below the noise.",
         SERVERS, {f"{what}, {mix}": ("", f"{figure}@{n}") for mix, n in MIXES.items()
-                  for what, figure in (("a request", "request"), ("in timers", "timers"))}),
+                  for what, figure in (("a request", "request"), ("in timers", "timers"))},
+        less="nothing"),
     "server-two": Table(
         "An echo server with two loops", "As above.",
         SERVERS_TWO, {f"{what}, {mix}": ("", f"{figure}@{n}") for mix, n in MIXES.items()
-                      for what, figure in (("a request", "request"), ("in timers", "timers"))}),
+                      for what, figure in (("a request", "request"), ("in timers", "timers"))},
+        less="nothing"),
     "server-idle": Table(
         "The server while nobody talks", "Idle timeouts of ten seconds expire and are armed "
         "again. Lateness in microseconds; below zero is early.",
@@ -134,15 +185,21 @@ TABLES = {
         "Two threads on one wheel, each with its own timers",
         "Nanoseconds for each operation of both threads together: half of what a thread waits "
         "for its own.",
-        {**OURS, **LOCKED, "libevent": "libevent", "tokio": "tokio",
+        {**SHARED, **LOCKED, "libevent": "libevent", "tokio": "tokio",
          "DelayQueue, mutex": "delay_queue", "Go": "go", "JDK": "jdk", "Netty": "netty"}, {
             "cancel and arm, 100,000: one thread": ("pair 100000", "ns"),
             "two": ("pair 100000 2", "ns"),
             "1,000: one": ("pair 1000", "ns"),
             "two ": ("pair 1000 2", "ns")}),
+    "threads": Table(
+        "Cancel and arm by several threads, each with 1,000 timers of its own",
+        "Nanoseconds for each operation of all threads together, by the number of threads. "
+        "With messages, every sixteenth operation sends another thread's wheel a timer, and every "
+        "thread drives its wheel.", THREADS,
+        {f"{n}": (f"{n}", "ns") for n in COUNTS}),
     "ticks": Table(
         "A tick in which one timer is due", "Nanoseconds to arm it and pass the tick, by the "
-        "number of threads that hold timers.", OURS,
+        "number of threads that hold timers.", SHARED,
         {f"{n}": (f"tick 1 {n}", "ns") for n in (1, 16, 256)}),
     "lines": Table(
         "Cache lines that an operation writes",

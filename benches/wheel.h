@@ -44,6 +44,8 @@ static int sweep(uint64_t ticks);
  *	static void woken(uint64_t now_ns)		the loop has read the clock
  *	static int patience(void)			for how many ms it may sleep, or -1
  *	static void ready(struct timer *t)		a descriptor is readable
+ * HAS_MESSAGES: another thread's wheel calls fired(0) soon.
+ *	static int message(unsigned thread)
  * NO_CLOCK: the loop of the server need not wake for it; instead of the first three of these.
  *
  * A connection has an array of two timers: its idle timeout with an even cookie, and the
@@ -51,13 +53,13 @@ static int sweep(uint64_t ticks);
  */
 enum { IDLE, REQUEST, TIMERS };
 
-/* The loops of a server share one wheel, or have one each. */
+/* The loops of a server, and the threads of a workload, share one wheel, or have one each. */
 #ifdef WHEEL_EACH
 #define OF_LOOP __thread
 #else
 #define OF_LOOP
 #endif
-#ifdef SERVER
+#if defined(SERVER) || defined(WHEEL_EACH)
 #define PER_THREAD __thread
 #else
 #define PER_THREAD
@@ -118,7 +120,9 @@ static inline void unlock(void)
 	pthread_mutex_unlock(&mutex);
 }
 #else
+#ifndef WHEEL_EACH
 #define ONE_THREAD
+#endif
 static inline void lock(void) {}
 static inline void unlock(void) {}
 #endif

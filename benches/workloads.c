@@ -77,11 +77,11 @@ static void wear(struct timer *t, uint64_t n, uint64_t moves)
 	check(bad);
 }
 
-enum operation { REARM, BATCH, PAIR, CONSTANT, REFRESH };
+enum operation { REARM, BATCH, PAIR, CONSTANT, REFRESH, MESSAGES };
 
 struct job {
 	enum operation operation;
-	unsigned number;
+	unsigned number, threads;
 	uint64_t n, moves;
 	pthread_barrier_t *barrier;
 	double s;
@@ -89,10 +89,11 @@ struct job {
 
 static inline __attribute__((always_inline)) int operations(enum operation operation,
 							     struct timer *t, uint64_t n,
-							     struct rng *r)
+							     struct rng *r, unsigned other)
 {
 	int bad = 0;
 
+	(void)other;
 	for (uint64_t i = 0; i < TIMES; i++) {
 		struct timer *one;
 
@@ -112,6 +113,16 @@ static inline __attribute__((always_inline)) int operations(enum operation opera
 #endif
 		one = nth(t, below(r, n));
 		switch (operation) {
+#ifdef HAS_MESSAGES
+		case MESSAGES:
+			if (i % 16 == 15)
+				bad |= message(other);
+			if (i % 1000 == 999)
+				bad |= sweep(1);
+			bad |= cancel(one);
+			bad |= arm(one, ticks(r));
+			break;
+#endif
 		case PAIR:
 			bad |= cancel(one);
 			bad |= arm(one, ticks(r));
@@ -133,19 +144,24 @@ static inline __attribute__((always_inline)) int operations(enum operation opera
 }
 
 /* Each operation in a loop of its own. */
-static int operate(enum operation operation, struct timer *t, uint64_t n, struct rng *r)
+static int operate(enum operation operation, struct timer *t, uint64_t n, struct rng *r,
+		   unsigned other)
 {
 	switch (operation) {
 	case BATCH:
-		return operations(BATCH, t, n, r);
+		return operations(BATCH, t, n, r, other);
 	case PAIR:
-		return operations(PAIR, t, n, r);
+		return operations(PAIR, t, n, r, other);
 	case CONSTANT:
-		return operations(CONSTANT, t, n, r);
+		return operations(CONSTANT, t, n, r, other);
 	case REFRESH:
-		return operations(REFRESH, t, n, r);
+		return operations(REFRESH, t, n, r, other);
+#ifdef HAS_MESSAGES
+	case MESSAGES:
+		return operations(MESSAGES, t, n, r, other);
+#endif
 	default:
-		return operations(REARM, t, n, r);
+		return operations(REARM, t, n, r, other);
 	}
 }
 
@@ -158,6 +174,12 @@ static void *thread(void *arg)
 	int bad = 0;
 
 	pin(j->number);
+#ifdef WHEEL_EACH
+	begin(1, MS);
+#endif
+#ifdef HAS_MESSAGES
+	answer_to(j->number);
+#endif
 	if (j->operation == CONSTANT || j->operation == REFRESH) {
 		t = make(j->n);
 		for (uint64_t i = 0; i < j->n; i++) {
@@ -171,7 +193,7 @@ static void *thread(void *arg)
 	wear(t, j->n, j->moves);
 	pthread_barrier_wait(j->barrier);
 	start = seconds();
-	bad |= operate(j->operation, t, j->n, &r);
+	bad |= operate(j->operation, t, j->n, &r, (j->number + 1) % j->threads);
 	j->s = seconds() - start;
 	check(bad);
 	return NULL;
@@ -185,11 +207,14 @@ static void churn(enum operation operation, uint64_t n, unsigned threads, uint64
 	static struct job job[MOST_THREADS];
 	double slowest = 0;
 
+#ifndef WHEEL_EACH
 	begin(threads, MS);
+#endif
 	pthread_barrier_init(&barrier, NULL, threads);
 	for (unsigned i = 0; i < threads; i++) {
 		job[i].operation = operation;
 		job[i].number = i;
+		job[i].threads = threads;
 		job[i].n = n;
 		job[i].moves = moves;
 		job[i].barrier = &barrier;
@@ -713,6 +738,11 @@ int main(int argc, char **argv)
 #endif
 	else if (strcmp(what, "pair") == 0)
 		churn(PAIR, n, threads, moves);
+#ifdef HAS_MESSAGES
+	/* As pair, and every sixteenth operation sends another thread's wheel a message. */
+	else if (strcmp(what, "messages") == 0)
+		churn(MESSAGES, n, threads, moves);
+#endif
 	else if (strcmp(what, "constant") == 0)
 		churn(CONSTANT, n, threads, moves);
 	else if (strcmp(what, "refresh") == 0)

@@ -3,6 +3,9 @@
 #define HAS_CLOCK
 #define HAS_SERVER
 #define HAS_PREFETCH
+#if defined(OWNED) && defined(WHEEL_EACH)
+#define HAS_MESSAGES
+#endif
 /* What a caller keeps for a timer is no memory of the library's. */
 #define HAS_HANDLES
 #include BENCH_LIBRARY
@@ -98,6 +101,55 @@ static inline void sleep_and_fire(void)
 	check(bench_poll(wheel));
 }
 
+#ifdef HAS_MESSAGES
+static bench_wheel *wheels[MOST_THREADS];
+
+/* A thread calls it after begin(). */
+static inline void answer_to(unsigned number)
+{
+	wheels[number] = wheel;
+}
+
+static void received(bench_wheel *w, const bench_event *e)
+{
+	(void)w;
+	fired(e->cookie);
+}
+
+static inline int message(unsigned number)
+{
+	return bench_message(wheels[number], received, 0);
+}
+#endif
+
+#ifdef OWNED
+/* A loop that owns its wheel sets the time, as the last step before it sleeps. */
+static inline int begin_server(void)
+{
+	begin(1, MS);
+	return -1;
+}
+
+static inline void woken(uint64_t time_ns)
+{
+	now_ns = time_ns;
+}
+
+static inline int patience(void)
+{
+	uint64_t next_ns;
+
+	check(bench_advance_until(wheel, now_ns, &next_ns));
+	if (next_ns <= now_ns)
+		return 0;
+	return next_ns - now_ns > 60 * SEC ? 60000 : (int)((next_ns - now_ns + MS - 1) / MS);
+}
+
+static inline void ready(struct timer *t)
+{
+	(void)t;
+}
+#else
 /* The loop that drives a wheel has its descriptor. */
 static inline int begin_server(void)
 {
@@ -120,3 +172,4 @@ static inline void ready(struct timer *t)
 	(void)t;
 	check(bench_poll(wheel));
 }
+#endif
