@@ -17,7 +17,7 @@
 #: make test-packages   builds their packages, and uses them in empty environments
 #: make test-suites     NODE=dir GO=dir ...: the languages' own tests of timers, on ours
 #:
-#: make bench           WHAT=request, server, core, threads, criterion, bindings, limits
+#: make bench           WHAT=request, server, core, threads, nginx, criterion, bindings, limits
 #: make bench-all       what docs/PERFORMANCE.md has, and writes it
 #:
 #: make dist            the source with its crates, which builds offline; also dist-bin,

@@ -42,12 +42,13 @@ SERVER_PEERS  := server-ratas server-wahern server-libuv server-libevent
 #   server     a server with each kind of timers
 #   threads    one to 16 threads on a shared wheel, on a wheel each, and on locked timers, in
 #              three minutes; draws build/bench/scaling.svg
+#   nginx      NGINX=dir: nginx with its tree of timers and with the wheel
 #   limits     the limits, kept or not, of what was measured last
 #   criterion  each function of the library, and an HTML report. BASELINE=name keeps the
 #              figures under that name, AGAINST=name compares with them, BENCHES='arm' selects
 #   bindings   each language against its own timers; writes docs/BINDINGS.md
 # and bench-all: request, core and server, and the tables and plots of docs/PERFORMANCE.md.
-BENCHES_KNOWN := request core server threads limits criterion bindings
+BENCHES_KNOWN := request core server threads nginx limits criterion bindings
 .PHONY: bench bench-all
 bench:
 	$(if $(filter $(WHAT),$(BENCHES_KNOWN)),,@echo "There is no WHAT='$(WHAT)'. It is one of \
@@ -71,6 +72,26 @@ define bench-server
 	$(call peers,$(SERVER_PEERS))
 	$(Q)$(BENCH_RUN) --tables server $(FIGURES)
 endef
+
+# NGINX=dir is the source of nginx: apt-get source nginx, or github.com/nginx/nginx. wrk, which
+# Debian has, makes the load. NGINX_TESTS=dir also runs the tests of github.com/nginx/nginx-tests
+# of about the same date, NGINX_ROUNDS=7 is how often each kind is measured.
+NGINX_ROUNDS ?= 7
+define bench-nginx
+	$(Q)test -e '$(NGINX)/src/event/ngx_event_timer.c' || { echo 'NGINX=dir is to be the source of \
+		nginx: apt-get source nginx, or github.com/nginx/nginx'; exit 2; } >&2
+	$(Q)wrk -v >/dev/null 2>&1; [ $$? -ne 127 ] || { echo 'There is no wrk; Debian: wrk'; \
+		exit 2; } >&2
+	$(Q)$(again) $(STAGE)/.done
+	$(Q)NGINX_FLAGS='$(if $(NGINX_TESTS),$(NGINX_TESTED)) $(NGINX_FLAGS)' benches/nginx/build.sh \
+		'$(NGINX)' '$(abspath $(STAGE))' $(BENCH)/nginx
+	$(Q)$(PYTHON) benches/nginx/run.py $(BENCH)/nginx $(NGINX_ROUNDS) $(NGINX_TESTS)
+endef
+# The modules that its tests use.
+NGINX_TESTED := --with-stream --with-mail --with-http_v2_module --with-http_ssl_module \
+	--with-stream_ssl_module --with-mail_ssl_module --with-http_slice_module \
+	--with-http_addition_module --with-http_sub_module --with-http_auth_request_module \
+	--with-http_stub_status_module
 
 define bench-threads
 	$(Q)$(again) $(BENCH_OURS)
