@@ -27,7 +27,7 @@ diff -r --exclude=gdb --exclude=install.sh "$unpacked" "$root"
 ! "$unpacked/install.sh" --prefix=/usr >/dev/null 2>&1 ||
 	{ echo 'install.sh takes any argument'; exit 1; }
 ! grep -rl "$here" "$root" || { echo "names $here"; exit 1; }
-for page in "$here"/man/*.[137]; do
+for page in "$here"/man/*.[17] $(sed -n 's/^\t\(hwheel_.*\);/\1.3/p' "$here/hwheel.map"); do
 	[ -e "$root/share/man/man${page##*.}/${page##*/}" ] || { echo "$page is not there"; exit 1; }
 done
 

@@ -23,12 +23,13 @@ pack = tar -C $(1) --sort=name --mtime=@$${SOURCE_DATE_EPOCH:-$$($(if $(wildcard
 	.git),git log -1 --format=%ct,stat -c %Y Makefile))} --owner=0 --group=0 \
 	--numeric-owner --mode=u=rwX,go=rX --format=gnu -c $(2) | gzip -9n
 .PHONY: dist
-dist: | $(BUILD)
+dist: $(MAN)/.done | $(BUILD)
 	$(Q)git rev-parse HEAD >/dev/null 2>&1 || { echo 'The tarball is made of what git has' \
 		'committed: this needs git (apt-get install git) and its directory'; exit 1; }
 	$(call say,DIST,$(DIST))
 	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(NAME)/.cargo
 	$(Q)git archive HEAD | tar -xC $(BUILD)/dist/$(NAME)
+	$(Q)cp $(MAN)/*.3 $(BUILD)/dist/$(NAME)/man/
 	$(Q)cd $(BUILD)/dist/$(NAME) && { $(CARGO) vendor --locked vendor \
 		> .cargo/config.toml 2> ../log || { cat ../log; exit 1; }; }
 	$(Q)$(call pack,$(BUILD)/dist,$(NAME)) > $(DIST)
