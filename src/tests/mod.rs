@@ -14,8 +14,6 @@ mod model;
 #[cfg(shuttle)]
 pub(crate) mod shuttle;
 #[cfg(not(checked))]
-mod simulation;
-#[cfg(not(checked))]
 mod stress;
 #[cfg(checked)]
 pub(crate) mod system;
