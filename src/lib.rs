@@ -219,13 +219,12 @@ mod tests;
 #[cfg(all(feature = "std", not(checked)))]
 pub use api::{
     error::Error,
-    event::{Event, Timer},
+    event::{Event, Run, Timer},
     options::Options,
     owned::{DisownedWheel, OwnedWheel, Sender},
     period::{Missed, Period},
     place::Wake,
     prompt::Prompt,
-    run::Run,
     time::{Time, When},
     Wheel,
 };

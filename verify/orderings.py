@@ -28,7 +28,7 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolu
 TABLE = pathlib.Path(__file__).with_name("orderings.txt")
 FILES = [f"core/{path.relative_to(TOP / 'src/core').with_suffix('')}"
          for path in sorted((TOP / "src/core").rglob("*.rs"))]
-FILES += [f"runtime/{name}" for name in "ring pool callbacks drive thread manual numbers life".split()]
+FILES += [f"runtime/{name}" for name in "ring pool callbacks drive tick_thread times numbers create".split()]
 FILES += ["sys/event"]
 CALL = re.compile(
     r"(?:crate::sync::)?\b(fence|fence_after_rmw|fence_between_loads)\(|"

@@ -9,7 +9,6 @@ pub(crate) mod owned;
 pub(crate) mod period;
 pub(crate) mod place;
 pub(crate) mod prompt;
-pub(crate) mod run;
 pub(crate) mod time;
 pub(crate) mod wheel;
 

@@ -4,7 +4,7 @@ use super::error::Error;
 use super::event::Event;
 use super::handler::Handler;
 use super::time::{nanos, Time};
-use super::wheel::{call, Wheel};
+use super::wheel::{call_handler, Wheel};
 use crate::runtime::options::Overload;
 use crate::runtime::Host;
 use crate::sys::clock::Clock;
@@ -117,7 +117,7 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
-        let host = Host::create(self.given, call)?;
+        let host = Host::create(self.given, call_handler)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
         Ok(Wheel { host, handler })
     }

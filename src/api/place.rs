@@ -45,7 +45,7 @@ impl<T: Wake> Place<T> {
 /// # Safety
 /// `cookie` is that of a timer whose function is PROMPT and which was pending. The
 /// caller has ended it.
-pub(super) unsafe fn end(cookie: u64) {
+pub(super) unsafe fn end_prompt(cookie: u64) {
     let place = with_exposed_provenance::<()>(cookie as usize);
     // SAFETY: from `Prompt::arm`, and the timer owned this count. A place begins with `end`.
     unsafe { (*place.cast::<unsafe fn(*const ())>())(place) };

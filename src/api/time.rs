@@ -1,6 +1,6 @@
 //! Times on a wheel's clock.
 
-use crate::runtime::time::{time, NEVER};
+use crate::runtime::times::{time, NEVER};
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
 

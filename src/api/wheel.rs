@@ -1,11 +1,10 @@
 //! The wheel for Rust.
 
 use super::error::Error;
-use super::event::{Event, Timer};
+use super::event::{Event, Run, Timer};
 use super::handler::Handler;
 use super::period::Period;
 use super::place;
-use super::run::Run;
 use super::time::{nanos, Time, When};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
@@ -14,10 +13,10 @@ use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::stats::{stats, Stats};
-use crate::runtime::time::{time, NEVER};
+use crate::runtime::times::{time, NEVER};
 use crate::runtime::{Errno, Host};
-use crate::sys::alarm::ready;
 use crate::sys::clock;
+use crate::sys::timerfd::ready;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -123,7 +122,7 @@ impl Wheel {
     /// The time on the wheel's clock. If the system clock steps back, this time does not
     /// go below the last tick to which the wheel was driven.
     pub fn now(&self) -> Result<Time, Error> {
-        self.host().check()?;
+        self.host().check_ours()?;
         Ok(Time::from_nanos(self.host().now()))
     }
 
@@ -610,7 +609,7 @@ impl Wheel {
                     return put(fired);
                 }
                 // SAFETY: the drain has ended it.
-                unsafe { place::end(fired.cookie) };
+                unsafe { place::end_prompt(fired.cookie) };
                 true
             })?;
             Ok(Driven {
@@ -626,10 +625,10 @@ impl Wheel {
 ///
 /// # Safety
 /// `fired.func` is the handler of the wheel around `host`, or PROMPT for a future.
-pub(super) unsafe fn call(host: &Host, fired: &Fired) {
+pub(super) unsafe fn call_handler(host: &Host, fired: &Fired) {
     if fired.func == PROMPT {
         // SAFETY: it has fired.
-        return unsafe { place::end(fired.cookie) };
+        return unsafe { place::end_prompt(fired.cookie) };
     }
     let handler = std::ptr::with_exposed_provenance::<Handler<Wheel>>(fired.func);
     // Another name for the wheel, which its owner drops.

@@ -1,6 +1,6 @@
 //! The arguments that most functions have: a wheel, a time, a struct that may grow.
 
-use crate::runtime::time::time;
+use crate::runtime::times::time;
 use crate::runtime::{number, Errno, Host};
 use core::ffi::c_int;
 

@@ -3,7 +3,7 @@
 use super::args::{extensible, with, with_mine, Wheel, EINVAL};
 use super::event::{fill, hwheel_event};
 use crate::runtime::drive::{Bounds, Driven, Room};
-use crate::runtime::time::time;
+use crate::runtime::times::time;
 use crate::runtime::{Errno, Host};
 use core::ffi::c_int;
 

@@ -4,7 +4,7 @@ use super::args::{due, with, with_mine, ConstWheel, Wheel, EINVAL, HWHEEL_ABS};
 use super::event::{hwheel_fn, hwheel_timer_t};
 use super::once::make;
 use crate::core::arm::How;
-use crate::runtime::time::{time, LONGEST, NEVER};
+use crate::runtime::times::{time, LONGEST, NEVER};
 use crate::runtime::{number, Errno, Host};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;

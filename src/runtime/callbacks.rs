@@ -18,7 +18,7 @@ impl Host {
     #[inline(never)]
     pub(super) fn is_inside(&self, timer: Handle) -> bool {
         // SAFETY: this thread's own.
-        unsafe { Frame::is_inside(Frame::innermost(), (self.id, timer)) }
+        unsafe { Frame::has(Frame::innermost(), (self.id, timer)) }
     }
 
     /// Calls the callback of a timer.
@@ -120,7 +120,7 @@ impl Host {
             let Some(pool) = &self.pool else {
                 return self.end.wait(over);
             };
-            if pool.wait_for(timer, &mut from, over) {
+            if pool.wait_or_revoke(timer, &mut from, over) {
                 revoked = true;
                 self.finish(timer);
                 pool.finished();

@@ -2,15 +2,16 @@
 
 use super::frames::{Frame, ANY};
 use super::host::LATENESS;
-use super::time::NEVER;
-use super::{at_hand, time, Errno, Host};
+use super::times::NEVER;
+use super::{at_hand, times, Errno, Host};
 use crate::core::alarm::Sleeper;
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::period::KEYED;
 use crate::core::stats::Tally;
 use crate::sync::{fence, Ordering};
-use crate::sys::alarm::Alarm;
 use crate::sys::clock;
+use crate::sys::quietly;
+use crate::sys::timerfd::Alarm;
 
 // `drive`: there is no tick thread; there is one, or a thread starts it; a thread ends it.
 pub(super) const IDLE: u32 = 0;
@@ -34,7 +35,7 @@ pub(super) enum Sleep {
 pub(crate) struct Driven {
     /// All due timers have fired.
     pub done: bool,
-    /// When the driver wants to be called next; [`NEVER`](super::time::NEVER) if nothing is
+    /// When the driver wants to be called next; [`NEVER`](super::times::NEVER) if nothing is
     /// armed.
     pub next_ns: u64,
 }
@@ -138,7 +139,7 @@ impl Host {
     /// callback, concurrently with another driver, and while a tick thread is being started: either
     /// this call sees the start, or `start` sees that the lock is taken.
     #[inline]
-    fn take(&self, is_right: bool) -> Result<Drive<'_>, Errno> {
+    fn take_drive(&self, is_right: bool) -> Result<Drive<'_>, Errno> {
         self.check_mine()?;
         if !is_right {
             return Err(-libc::EINVAL);
@@ -162,8 +163,8 @@ impl Host {
     /// callback, or concurrently with another driver, fails and does not move the clock.
     #[inline(always)]
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
-        let mut drive = self.take(self.clock.is_none())?;
-        let now = self.manual.raise(time::clock(now)?);
+        let mut drive = self.take_drive(self.clock.is_none())?;
+        let now = self.manual.raise(times::clock(now)?);
         if self.options.wake.is_none() && drive.nothing_due(now) {
             let next_ns = drive.next_ns();
             drive.leave();
@@ -208,12 +209,12 @@ impl Host {
     /// again. This thread finds `refused` set, and sets the alarm again.
     pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
         let is_right = self.clock.is_some();
-        let mut drive = match self.take(is_right) {
+        let mut drive = match self.take_drive(is_right) {
             Err(e) if e == -libc::EBUSY => {
                 // Release: pairs with the exchange below.
                 self.refused.store(1, Ordering::Release);
                 fence(Ordering::SeqCst);
-                self.take(is_right)?
+                self.take_drive(is_right)?
             }
             taken => taken?,
         };
@@ -233,7 +234,7 @@ impl Host {
                 break;
             }
             // A thread that has the lock by now comes here itself.
-            let Ok(taken) = self.take(is_right) else {
+            let Ok(taken) = self.take_drive(is_right) else {
                 break;
             };
             drive = taken;
@@ -309,7 +310,7 @@ impl Host {
     /// When the next timer fires, if any does; perhaps too early, never late. Disturbs
     /// no driver.
     pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
-        self.check()?;
+        self.check_ours()?;
         Ok(self.wheel.next_expiry())
     }
 
@@ -319,7 +320,7 @@ impl Host {
         if self.is_inside(ANY) {
             return Err(-libc::EDEADLK);
         }
-        let mut drive = self.take(true)?;
+        let mut drive = self.take_drive(true)?;
         // `take` may call a waker.
         Ok(Frame::enter(self.id, |_| {
             drive.drain(|fired| match fired.kind & KEYED {
@@ -327,6 +328,15 @@ impl Host {
                 _ => self.fetch(fired).is_none_or(|named| take(&named)),
             })
         }))
+    }
+
+    /// A keyed timer that has fired or was drained, as the caller knows it: it has no
+    /// handle, and its key is free from now on. None without a key: the caller armed it
+    /// by a guessed handle. Not inlined, so that a timer without a key does not pay for
+    /// it.
+    #[inline(never)]
+    fn fetch(&self, fired: &Fired) -> Option<Fired> {
+        quietly(|| self.keys.release(fired))
     }
 }
 

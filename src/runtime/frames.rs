@@ -68,7 +68,7 @@ impl Frame {
     ///
     /// # Safety
     /// As for `find`.
-    pub(super) unsafe fn is_inside(at: *const Frame, target: Target) -> bool {
+    pub(super) unsafe fn has(at: *const Frame, target: Target) -> bool {
         // SAFETY: the caller's promise.
         unsafe { Frame::find(at, target) }.is_some()
     }

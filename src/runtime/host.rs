@@ -1,9 +1,9 @@
 //! A wheel and its environment.
 
 use super::keys::Keys;
-use super::manual::Manual;
 use super::options::WheelInC;
 use super::pool::Pool;
+use super::times::Manual;
 use super::waits::Waits;
 use super::{Errno, Options};
 use crate::core::driver::Fired;
@@ -69,14 +69,15 @@ impl Host {
     }
 
     #[inline]
-    pub fn check(&self) -> Result<(), Errno> {
+    /// An error in a forked child.
+    pub fn check_ours(&self) -> Result<(), Errno> {
         self.is_ours().then_some(()).ok_or(-libc::ESHUTDOWN)
     }
 
     /// An error in a forked child, and in a thread that does not own the wheel, if one does.
     #[inline]
     pub fn check_mine(&self) -> Result<(), Errno> {
-        self.check()?;
+        self.check_ours()?;
         Ok(self.wheel.permit(self)?)
     }
 

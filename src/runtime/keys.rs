@@ -157,7 +157,7 @@ impl Keys {
         let hash = self.hash(key);
         let mut table = self.lock_to_set(hash)?;
         if let Some(old) = table.find_mut(hash, |e| e.name.is(key)) {
-            if old.func == func && shift(wheel, caller, old.handle, ns)? {
+            if old.func == func && move_if_pending(wheel, caller, old.handle, ns)? {
                 old.cookie = cookie;
                 return Ok(true);
             }
@@ -198,7 +198,7 @@ impl Keys {
 
     /// The result of `act`, under the lock of the part, on the entry with this hash for
     /// which `is` holds; `None` if there is no such entry.
-    fn find<R>(
+    fn with_entry<R>(
         &self,
         hash: u64,
         is: impl Fn(&Entry) -> bool,
@@ -211,7 +211,7 @@ impl Keys {
     /// The result of `act`, under the lock of the part, on the entry of `key`, if there is
     /// one.
     fn named<R>(&self, key: &[u8], act: impl FnOnce(OccupiedEntry<'_, Entry>) -> R) -> Option<R> {
-        self.find(self.hash(key), |e| e.name.is(key), act)
+        self.with_entry(self.hash(key), |e| e.name.is(key), act)
     }
 
     /// Moves the pending timer of `key`; false if there is none.
@@ -222,17 +222,17 @@ impl Keys {
         key: &[u8],
         ns: u64,
     ) -> Result<bool, Error> {
-        self.named(key, |e| shift(wheel, caller, e.get().handle, ns))
+        self.named(key, |e| move_if_pending(wheel, caller, e.get().handle, ns))
             .unwrap_or(Ok(false))
     }
 
     /// Ends the pending timer of `key`; false if there is none.
-    pub fn delete(&self, wheel: &Wheel, caller: &impl Caller, key: &[u8]) -> bool {
+    pub fn cancel(&self, wheel: &Wheel, caller: &impl Caller, key: &[u8]) -> bool {
         self.named(key, |entry| {
             // If not, it has fired, and the driver will fetch the entry.
             let deleted = wheel.cancel(caller, entry.get().handle, false) == Ok(true);
             if deleted {
-                remove(entry);
+                remove_entry(entry);
             }
             deleted
         })
@@ -256,8 +256,8 @@ impl Keys {
     }
 
     /// A timer that was fired or drained, as the caller knows it. Its entry goes.
-    pub fn fetch(&self, fired: &Fired) -> Option<Fired> {
-        self.known(fired, remove)
+    pub fn release(&self, fired: &Fired) -> Option<Fired> {
+        self.known(fired, remove_entry)
     }
 
     fn known(
@@ -265,7 +265,7 @@ impl Keys {
         timer: &Fired,
         cookie: impl FnOnce(OccupiedEntry<'_, Entry>) -> u64,
     ) -> Option<Fired> {
-        let cookie = self.find(timer.cookie, |e| e.handle == timer.handle, cookie)?;
+        let cookie = self.with_entry(timer.cookie, |e| e.handle == timer.handle, cookie)?;
         Some(Fired {
             handle: 0,
             cookie,
@@ -275,7 +275,12 @@ impl Keys {
 }
 
 /// Moves a timer if it is pending; one that has fired may be gone.
-fn shift(wheel: &Wheel, caller: &impl Caller, timer: Handle, ns: u64) -> Result<bool, Error> {
+fn move_if_pending(
+    wheel: &Wheel,
+    caller: &impl Caller,
+    timer: Handle,
+    ns: u64,
+) -> Result<bool, Error> {
     match wheel.arm(caller, timer, ns, How::Pending) {
         Err(Error::Stale) => Ok(false),
         other => other,
@@ -283,7 +288,7 @@ fn shift(wheel: &Wheel, caller: &impl Caller, timer: Handle, ns: u64) -> Result<
 }
 
 /// Removes an entry, and returns its cookie.
-fn remove(entry: OccupiedEntry<'_, Entry>) -> u64 {
+fn remove_entry(entry: OccupiedEntry<'_, Entry>) -> u64 {
     let (entry, vacant) = entry.remove();
     shrink(vacant.into_table());
     entry.cookie

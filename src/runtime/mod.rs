@@ -3,20 +3,19 @@
 
 mod at_hand;
 pub(crate) mod callbacks;
+mod create;
 pub(crate) mod drive;
 mod frames;
 mod host;
 pub(crate) mod keys;
-mod life;
-mod manual;
 mod numbers;
 pub(crate) mod options;
 pub(crate) mod pool;
 pub(crate) mod ring;
 pub(crate) mod stats;
-mod thread;
-pub(crate) mod time;
+mod tick_thread;
 mod timers;
+pub(crate) mod times;
 mod waits;
 
 pub(crate) use host::Host;

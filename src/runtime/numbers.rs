@@ -63,7 +63,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    fn take(&self) -> Option<Thread> {
+    fn take_number(&self) -> Option<Thread> {
         let taken = (0..WORDS).find_map(|word| self.take_of(word))?;
         // Relaxed: a thread that reads counts of this number has seen them otherwise.
         self.end.fetch_max(taken as u64 + 1, Ordering::Relaxed);
@@ -99,13 +99,13 @@ const ENDED: u64 = if cfg!(checked) { 0 } else { 1 << NUMBER_BITS };
 #[inline]
 pub(super) fn mine() -> Result<Thread, Error> {
     match at_hand::thread() {
-        0 => take(),
+        0 => register(),
         number => Ok(number),
     }
 }
 
 #[cold]
-fn take() -> Result<Thread, Error> {
+fn register() -> Result<Thread, Error> {
     let numbers = numbers().ok_or(Error::Memory)?;
     if !cfg!(checked) && at_hand::identity() == ENDED {
         return Err(Error::Threads);
@@ -113,7 +113,7 @@ fn take() -> Result<Thread, Error> {
     if !end::call_at_end() {
         return Err(Error::Memory);
     }
-    let number = numbers.take().ok_or(Error::Threads)?;
+    let number = numbers.take_number().ok_or(Error::Threads)?;
     // Relaxed: only unique. 48 bits do not wrap.
     let before = numbers.taken.fetch_add(1, Ordering::Relaxed);
     let identity = before << NUMBER_BITS | u64::from(number);
@@ -213,15 +213,15 @@ mod tests {
     fn each_number_is_taken_once_and_the_next_one_is_refused() {
         let numbers = Box::new(Numbers::default());
         for n in 1..THREADS as Thread {
-            assert_eq!(numbers.take(), Some(n));
+            assert_eq!(numbers.take_number(), Some(n));
         }
-        assert_eq!(numbers.take(), None);
+        assert_eq!(numbers.take_number(), None);
         numbers.give_back(77);
         numbers.give_back(30_000);
-        let mut again = [numbers.take(), numbers.take()];
+        let mut again = [numbers.take_number(), numbers.take_number()];
         again.sort_unstable();
         assert_eq!(again, [Some(77), Some(30_000)]);
-        assert_eq!(numbers.take(), None);
+        assert_eq!(numbers.take_number(), None);
         assert_eq!(numbers.end.load(Ordering::Relaxed), THREADS as u64);
     }
 
@@ -262,7 +262,7 @@ mod model {
         // SAFETY: the checker watches each access.
         unsafe impl Sync for Shared {}
         let call = |shared: &Shared| {
-            let number = shared.0.take().unwrap();
+            let number = shared.0.take_number().unwrap();
             // SAFETY: as above.
             shared.1[number as usize].with_mut(|left| unsafe { *left += 1 });
             shared.0.give_back(number);

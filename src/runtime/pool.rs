@@ -140,7 +140,7 @@ impl Pool {
     }
 
     /// Step pool.wait: until `over`, or until the timer was taken out: then true.
-    pub fn wait_for(&self, timer: Handle, from: &mut u64, over: impl Fn() -> bool) -> bool {
+    pub fn wait_or_revoke(&self, timer: Handle, from: &mut u64, over: impl Fn() -> bool) -> bool {
         let mut revoked = false;
         self.change.wait(|| {
             revoked = self.revoke(timer, from);
@@ -162,7 +162,7 @@ impl Pool {
 
     /// The next timer of the queue. The worker that calls it sleeps until there is one. `None` if
     /// the worker must end.
-    pub fn next(&self) -> Option<Fired> {
+    pub fn wait_for_work(&self) -> Option<Fired> {
         let mut taken = None;
         self.work.wait(|| {
             taken = self.take();

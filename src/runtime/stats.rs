@@ -68,7 +68,7 @@ pub struct Stats {
 
 /// Takes the counts together.
 pub(crate) fn stats(host: &Host) -> Result<Stats, Errno> {
-    host.check()?;
+    host.check_ours()?;
     let w = &host.wheel;
     let driven = &w.shared.count;
     let threads = host.threads();

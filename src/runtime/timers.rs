@@ -45,7 +45,7 @@ impl Caller for Host {
 
     #[inline(always)]
     fn first_ns(&self) -> u64 {
-        self.manual.now() + 1
+        self.manual.shows() + 1
     }
 
     fn wake_driver(&self) -> Kick {
@@ -128,7 +128,7 @@ impl Host {
     pub fn now(&self) -> u64 {
         match self.clock {
             Some(c) => self.held(clock::now(c)),
-            None => self.manual.now(),
+            None => self.manual.shows(),
         }
     }
 
@@ -167,7 +167,7 @@ impl Host {
     }
 
     fn check_owned(&self) -> Result<(), Errno> {
-        self.check()?;
+        self.check_ours()?;
         (self.options.owned != 0).then_some(()).ok_or(-libc::EINVAL)
     }
 
@@ -203,14 +203,14 @@ impl Host {
         self.wheel.arm_at(self, timer, ns.max(self.first_ns()))
     }
 
-    /// Arms for a delay, from 1 to [`LONGEST`](super::time::LONGEST).
+    /// Arms for a delay, from 1 to [`LONGEST`](super::times::LONGEST).
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
         if self.clock.is_some() {
             return self.arm_after_now(timer, delay);
         }
         // Not before `first_ns`: a delay is at least 1.
-        self.wheel.arm_at(self, timer, self.manual.now() + delay)
+        self.wheel.arm_at(self, timer, self.manual.shows() + delay)
     }
 
     /// Arms for a delay on a system's clock. Apart from the rest, which keeps no register for
@@ -298,7 +298,7 @@ impl Host {
 
     pub fn key_delete(&self, key: &[u8]) -> Result<bool, Errno> {
         self.check_mine()?;
-        Ok(quietly(|| self.keys.delete(&self.wheel, self, key)))
+        Ok(quietly(|| self.keys.cancel(&self.wheel, self, key)))
     }
 
     pub fn key_pending(&self, key: &[u8]) -> Result<bool, Errno> {
@@ -309,7 +309,7 @@ impl Host {
     /// Shows the pending timers from `index` on, as the caller knows them, until
     /// `see` returns false. Returns the index to continue at.
     pub fn list(&self, mut index: u32, mut see: impl FnMut(&Fired) -> bool) -> Result<u32, Errno> {
-        self.check()?;
+        self.check_ours()?;
         while let Some((next, pending)) = self.wheel.next_pending(index) {
             index = next;
             let room = match pending.kind & KEYED {
@@ -321,14 +321,5 @@ impl Host {
             }
         }
         Ok(index)
-    }
-
-    /// A keyed timer that has fired or was drained, as the caller knows it: it has no
-    /// handle, and its key is free from now on. None without a key: the caller armed it
-    /// by a guessed handle. Not inlined, so that a timer without a key does not pay for
-    /// it.
-    #[inline(never)]
-    pub(super) fn fetch(&self, fired: &Fired) -> Option<Fired> {
-        quietly(|| self.keys.fetch(fired))
     }
 }

@@ -38,7 +38,7 @@ impl Wait {
     /// Whether this thread runs `target`.
     fn runs(&self, target: Target) -> bool {
         // SAFETY: a thread that waits does not leave its callbacks; nor does this one.
-        unsafe { Frame::is_inside(self.inside, target) }
+        unsafe { Frame::has(self.inside, target) }
     }
 }
 

@@ -46,15 +46,10 @@ pub(crate) fn map(bytes: usize, pages: Pages) -> *mut u8 {
     if crate::tests::memory::is_refused() {
         return core::ptr::null_mut();
     }
-    let at = quietly(|| match pages {
+    quietly(|| match pages {
         Pages::Huge if bytes % HUGE == 0 => map_huge(bytes),
         _ => map_small(bytes),
-    });
-    #[cfg(test)]
-    if !at.is_null() {
-        crate::tests::memory::count(bytes as isize);
-    }
-    at
+    })
 }
 
 /// Zeros that can only be read, or null without memory. They take none, locked or not: each
@@ -92,8 +87,6 @@ pub(crate) fn zeros(bytes: usize) -> *const u8 {
 pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     quietly(|| unsafe { libc::munmap(at.cast(), bytes) });
-    #[cfg(test)]
-    crate::tests::memory::count(-(bytes as isize));
 }
 
 fn map_small(bytes: usize) -> *mut u8 {

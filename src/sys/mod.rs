@@ -1,7 +1,5 @@
 //! The operating system as the library needs it, each part in its own file.
 
-#[cfg_attr(checked, path = "../tests/sys/alarm.rs")]
-pub(crate) mod alarm;
 pub(crate) mod clock;
 #[cfg_attr(checked, path = "../tests/sys/end.rs")]
 pub(crate) mod end;
@@ -15,6 +13,8 @@ pub(crate) mod futex;
 pub(crate) mod maps;
 #[cfg_attr(checked, path = "../tests/sys/thread.rs")]
 pub(crate) mod thread;
+#[cfg_attr(checked, path = "../tests/sys/timerfd.rs")]
+pub(crate) mod timerfd;
 
 /// The error number of the call that has just failed.
 pub(crate) fn errno() -> i32 {

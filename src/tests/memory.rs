@@ -1,4 +1,4 @@
-//! Memory that is refused, in the thread that asks for that; and how much is mapped.
+//! Memory that is refused, in the thread that asks for that.
 
 use std::cell::Cell;
 
@@ -6,8 +6,6 @@ thread_local! {
     /// How many mappings are still granted. The model checkers run all threads of an execution
     /// in one of the system's.
     static GRANTED: Cell<u64> = const { Cell::new(u64::MAX) };
-    /// Bytes that are mapped by this thread, less those that it has unmapped.
-    static MAPPED: Cell<isize> = const { Cell::new(0) };
 }
 
 pub(crate) fn is_refused() -> bool {
@@ -32,14 +30,4 @@ pub(crate) fn scarce<R>(granted: u64, f: impl FnOnce() -> R) -> R {
     let _reset = Reset;
     GRANTED.set(granted);
     f()
-}
-
-/// Memory was mapped or, if it is negative, unmapped.
-pub(crate) fn count(bytes: isize) {
-    MAPPED.set(MAPPED.get() + bytes);
-}
-
-#[cfg(not(checked))]
-pub(crate) fn mapped() -> isize {
-    MAPPED.get()
 }

@@ -117,16 +117,6 @@ fn most_note_bytes(nodes: u64, threads: u64) -> u64 {
     (chunks + 3 * threads) * 256
 }
 
-/// How late a timer may be, in ticks, by its distance when it was armed.
-#[cfg(not(checked))]
-fn may_be_late(delay: u64) -> u64 {
-    if delay < 1 << 36 {
-        0
-    } else {
-        delay / 100_000_000
-    }
-}
-
 /// More than each number of a thread in a test.
 pub(crate) const NUMBERS: Thread = if cfg!(loom) { 4 } else { 8 };
 

@@ -46,7 +46,7 @@ impl Keyed {
 
     fn delete(&self, n: Thread) -> bool {
         let w = &self.world;
-        self.keys.delete(&w.wheel, &w.own(n), b"k")
+        self.keys.cancel(&w.wheel, &w.own(n), b"k")
     }
 
     fn pending(&self) -> bool {
@@ -56,7 +56,7 @@ impl Keyed {
     fn advance(&self, target: u64) {
         let mut drive = self.world.wheel.drive(0).unwrap();
         let take = |f: &Fired| {
-            let fired = self.keys.fetch(f).expect("each has its entry");
+            let fired = self.keys.release(f).expect("each has its entry");
             let before = self
                 .ended
                 .fetch_add(1 << (8 * fired.cookie), Ordering::Relaxed);

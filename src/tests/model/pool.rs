@@ -76,7 +76,7 @@ impl Callbacks {
 
     /// Waits for a timer, which it takes out of the hands of others.
     fn take_away(&self, handle: u64) {
-        assert!(self.pool.wait_for(handle, &mut 0, || false));
+        assert!(self.pool.wait_or_revoke(handle, &mut 0, || false));
         assert_eq!(self.offered.get(), handle);
         self.pool.finished();
     }
@@ -114,7 +114,7 @@ fn event_wait_against_notify() {
 fn pool_worker_against_a_driver_that_stops() {
     duel(
         || Callbacks::new(Overload::Run),
-        |c| while c.pool.next().is_some_and(|_| c.run_queued()) {},
+        |c| while c.pool.wait_for_work().is_some_and(|_| c.run_queued()) {},
         |c| {
             assert_eq!(c.drive(1), Offer::Taken);
             c.pool.close();

@@ -165,7 +165,7 @@ fn two_workers_behind_a_full_queue() {
                         w.await_end(rng, &own);
                     }
                 } else {
-                    while let Some(fired) = work.pool.next() {
+                    while let Some(fired) = work.pool.wait_for_work() {
                         work.run_queued(&own, &fired);
                     }
                 }
@@ -208,7 +208,7 @@ fn three_threads_on_one_key() {
                 w.fire(f);
                 return true;
             }
-            let cookie = keys.fetch(f).expect("each has its entry").cookie;
+            let cookie = keys.release(f).expect("each has its entry").cookie;
             assert!(cookies.lock().unwrap().insert(cookie), "fired twice");
             true
         };
@@ -227,7 +227,7 @@ fn three_threads_on_one_key() {
                             count(&gone, set.unwrap());
                         }
                         3 => _ = keys.shift(&w.wheel, &own, b"k", due).unwrap(),
-                        4 => _ = count(&gone, keys.delete(&w.wheel, &own, b"k")),
+                        4 => _ = count(&gone, keys.cancel(&w.wheel, &own, b"k")),
                         _ => w.call(n, rng, &awake(number)),
                     }
                 }

@@ -23,13 +23,11 @@ pub(crate) fn map(bytes: usize, _: Pages) -> *mut u8 {
     if crate::tests::memory::is_refused() {
         return std::ptr::null_mut();
     }
-    crate::tests::memory::count(bytes as isize);
     // SAFETY: never of size zero.
     unsafe { std::alloc::alloc_zeroed(layout(bytes)) }
 }
 
 pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
-    crate::tests::memory::count(-(bytes as isize));
     // SAFETY: as mapped.
     unsafe { std::alloc::dealloc(at, layout(bytes)) }
 }

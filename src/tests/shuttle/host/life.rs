@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::error::Error;
-use crate::sys::alarm::Alarm;
+use crate::sys::timerfd::Alarm;
 
 /// The tick thread may look at the clock so often while it sleeps: twice for each tick up to the
 /// latest timer. Timers are due within [`SOON`], and with slack within twice that.

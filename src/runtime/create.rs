@@ -4,26 +4,26 @@ use super::drive::IDLE;
 use super::frames::ANY;
 use super::host::{Call, Host};
 use super::keys::Keys;
-use super::manual::Manual;
 use super::pool::Pool;
+use super::times::Manual;
 use super::waits::WAITS;
-use super::{numbers, thread, Errno, Options};
+use super::{numbers, tick_thread, Errno, Options};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
 use crate::sync::{AtomicI32, AtomicU32, Mutex, Ordering};
-use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::event::Event;
 use crate::sys::fork::{map_to_wipe, unmap_wiped, wipe_in_child};
+use crate::sys::timerfd::Alarm;
 use crate::sys::{quietly, seed};
 // Not that of the model checkers: the number of a wheel orders nothing.
 use core::sync::atomic::AtomicU64;
 
 /// The number of the next wheel; 0 before the first one.
 #[cfg(not(checked))]
-fn next() -> &'static AtomicU64 {
+fn unused_id() -> &'static AtomicU64 {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     &NEXT_ID
 }
@@ -31,7 +31,7 @@ fn next() -> &'static AtomicU64 {
 /// The number of the next wheel. It is the same at the beginning of each execution of a model
 /// checker. Otherwise, the handles would differ, and the checker could not repeat its steps.
 #[cfg(checked)]
-fn next() -> &'static AtomicU64 {
+fn unused_id() -> &'static AtomicU64 {
     static NEXT_ID: crate::sys::fork::PerProcess<AtomicU64> = crate::sys::fork::PerProcess::new();
     NEXT_ID.get().unwrap()
 }
@@ -40,8 +40,8 @@ fn next() -> &'static AtomicU64 {
 /// wheel's clock, so that most likely no wheel of an earlier process had it either.
 fn next_id(begin: u64) -> u64 {
     // Half of the time: the numbers never wrap. Relaxed, both: only unique.
-    _ = next().compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
-    next().fetch_add(1, Ordering::Relaxed)
+    _ = unused_id().compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    unused_id().fetch_add(1, Ordering::Relaxed)
 }
 
 /// The first generation of a wheel, which is part of its handles. Multiples of the
@@ -120,7 +120,7 @@ impl Host {
         // SAFETY: just written.
         let host = unsafe { &*at };
         let made = if wipe_in_child(at.cast()) {
-            let hire = |pool: &Pool| pool.hire(options.workers, thread::work, at.cast());
+            let hire = |pool: &Pool| pool.hire(options.workers, tick_thread::worker, at.cast());
             host.pool.as_ref().map_or(Ok(()), hire)
         } else {
             Err(-libc::ENOMEM)

@@ -56,7 +56,7 @@ impl Host {
             pool.empty(|fired| self.run_queued(pool, fired));
             pool.open();
         }
-        let stopped = self.check();
+        let stopped = self.check_ours();
         // Release: this thread no longer uses the wheel, which another may destroy now.
         self.stopping.store(0, Ordering::Release);
         stopped
@@ -128,13 +128,13 @@ impl Host {
 }
 
 /// The body of a worker.
-pub(super) extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
+pub(super) extern "C" fn worker(host: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `create` passed its host, which outlives the thread: destroy joins it
     // first.
     let host = unsafe { &*host.cast::<Host>() };
     if let Some(pool) = &host.pool {
         while pool
-            .next()
+            .wait_for_work()
             .is_some_and(|fired| host.run_queued(pool, &fired))
         {}
     }
