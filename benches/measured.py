@@ -93,6 +93,15 @@ def cache(index):
     return of_file(folder + "size", "(.*)")
 
 
+def peers():
+    """Versions of the languages that are measured, and of tokio."""
+    lock = pathlib.Path(__file__).parent / "peers/rust/Cargo.lock"
+    yield "tokio " + of_file(lock, '^name = "tokio"\nversion = "(.*)"')
+    yield said("go", "version").replace(" version go", " ")
+    yield from (said(java, "--version") for java in dict.fromkeys(
+        (os.environ.get("JAVA", "java"), os.environ.get("JAVA25", "java"))))
+
+
 def machine():
     lines = [
         ("machine", ""),
@@ -106,6 +115,7 @@ def machine():
         ("open files of a process, at most", f"{resource.getrlimit(resource.RLIMIT_NOFILE)[1]:,}"),
         ("kernel", platform.release()),
         ("compilers", f"{said('cc', '--version')}; {said('rustc', '--version')}"),
+        ("peers", "; ".join(peers())),
         ("date", said("date", "+%Y-%m-%d")),
     ]
     return markdown(lines, left=(0, 1))

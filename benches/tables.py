@@ -12,7 +12,8 @@ WHEELS = {"dates in the object (one thread)": "dates", "ratas (one thread)": "ra
 HEAPS = {"libuv": "libuv", "libevent": "libevent-common"}
 LANGUAGES = {
     "tokio, reset": "tokio", "tokio-util DelayQueue": "delay_queue",
-    "hierarchical_hash_wheel_timer": "hhwt", "Go": "go", "JDK": "jdk", "Netty": "netty",
+    "hierarchical_hash_wheel_timer": "hhwt", "Go": "go", "JDK": "jdk", "JDK 25, DelayScheduler": "delay",
+    "Netty": "netty",
 }
 EVERY = {**OURS, **WHEELS, **HEAPS, **LANGUAGES}
 LOCKED = {
@@ -21,7 +22,7 @@ LOCKED = {
 }
 LOOP = {"the loop alone": "nothing"}
 IN_PLACE = {name: program for name, program in EVERY.items()
-            if program not in ("hhwt", "jdk", "netty")}
+            if program not in ("hhwt", "jdk", "delay", "netty")}
 # Those that a request is measured with.
 CONNECTIONS = {
     "hwheel": "hwheel", "hwheel, prefetch": "hwheel-prefetch", "hwheel, owned": "hwheel-owned",
@@ -186,7 +187,8 @@ TABLES = {
         "Nanoseconds for each operation of both threads together: half of what a thread waits "
         "for its own.",
         {**SHARED, **LOCKED, "libevent": "libevent", "tokio": "tokio",
-         "DelayQueue, mutex": "delay_queue", "Go": "go", "JDK": "jdk", "Netty": "netty"}, {
+         "DelayQueue, mutex": "delay_queue", "Go": "go", "JDK": "jdk",
+         "JDK 25, DelayScheduler": "delay", "Netty": "netty"}, {
             "cancel and arm, 100,000: one thread": ("pair 100000", "ns"),
             "two": ("pair 100000 2", "ns"),
             "1,000: one": ("pair 1000", "ns"),
@@ -228,6 +230,7 @@ TABLES = {
          "timerfd, no ticks": "machine lateness 0", "hwheel, tick of 1 ms": "hwheel lateness 1000",
          "libuv": "libuv lateness 1", "libevent": "libevent-common lateness 1",
          "tokio": "tokio lateness", "Go": "go lateness", "JDK": "jdk lateness",
+         "JDK 25, DelayScheduler": "delay lateness",
          "Netty": "netty lateness"},
         {q: ("", q) for q in LATE}, 1000.0),
     "pair": Table(
