@@ -1,6 +1,6 @@
 #!/bin/bash
-# Gives the project its public address, which the packages, the pages of the bindings and the
-# form for OSS-Fuzz name. Changes the files of the tree where it is started.
+# Gives the project its public address, which the packages and the pages of the bindings name.
+# Changes the files of the tree where it is started.
 #
 #   address.sh <host>/<owner>/<name>
 set -euo pipefail
@@ -24,7 +24,7 @@ from_package=${from_group//-/_} to_package=${to_group//-/_}
 from_jni=${from_package//_/_1} to_jni=${to_package//_/_1}
 from_path=${from_package//./\/} to_path=${to_package//./\/}
 grep -rlF -e "$now" -e "$from_group" -e "$from_package" -e "$from_path" bindings Cargo.toml \
-	debian/watch hwheel.cdx.json jobs verify/fuzz/oss-fuzz | while read -r file; do
+	debian/watch hwheel.cdx.json jobs | while read -r file; do
 	sed -i -e "s|${now//./\\.}|$to|g" \
 		-e "s|\(<groupId>\|META-INF/maven/\)${from_group//./\\.}\b|\1$to_group|g" \
 		-e "s|${from_package//./\\.}\b|$to_package|g" -e "s|$from_path\b|$to_path|g" \

@@ -141,7 +141,7 @@ deb:
 		RUSTUP_HOME=$${RUSTUP_HOME:-$$HOME/.rustup} \
 		dpkg-buildpackage -us -uc -b $(if $(shell command -v dpkg >/dev/null && \
 		dpkg -s rustc 2>/dev/null),,-d) > ../log 2>&1 || { cat ../log; exit 1; }
-	$(Q)lintian --allow-root --fail-on error,warning $(DEB)/*.changes
+	$(Q)lintian --allow-root --suppress-tags initial-upload-closes-no-bugs --fail-on error,warning $(DEB)/*.changes
 	$(Q)for deb in $(DEB)/*_*_*.deb; do case $$deb in *-dbgsym_*) ;; \
 		*) dpkg -x $$deb $(DEB)/root || exit 1;; esac; done
 	$(Q)cd $(DEB)/$(NAME) && root='$(abspath $(DEB))/root' && lib=$$(dirname "$$root"/usr/lib/*/libhwheel.so)/ && \
