@@ -148,8 +148,6 @@
 //! | chunk | 256 bytes of notes | core/chunks.rs |
 //! | claim | the exchange by which a visit fires a timer | core/driver/visit.rs |
 //! | collect | to take all notes | core/driver/collect.rs |
-//! | cookie | the caller's 64 bits of a timer | core/record.rs |
-//! | deadline | the time, or tick, at which a timer is due | core/state.rs |
 //! | dirty | an inbox that may have notes | core/inbox.rs |
 //! | drain | to hand back all pending timers, and end the wheel | core/driver/drain.rs |
 //! | driver | the thread that has the right to drive | core/driver/mod.rs |
@@ -158,9 +156,7 @@
 //! | generation | the number of a node's life | core/state.rs |
 //! | goal | the tick that a sweep goes to | core/driver/sweep.rs |
 //! | hand | the last goal that was announced; the driver's own hand follows it | core/gate.rs |
-//! | handle | the name of a timer | core/state.rs |
 //! | head, tail | the places behind the last note that was taken, and written | core/inbox.rs |
-//! | host | a wheel with clock, threads and keys: `struct hwheel` | runtime/host.rs |
 //! | inbox | the notes of a thread for a wheel | core/inbox.rs |
 //! | kick | to wake the driver before its alarm | core/alarm.rs |
 //! | lane | one of the lists of a bucket | core/buckets.rs |
@@ -168,7 +164,7 @@
 //! | life | from setup to free | core/life.rs |
 //! | link | a timer's reason for a visit | core/link.rs |
 //! | look | to make sure of a timer's entry | core/driver/look.rs |
-//! | moot | of an arm: it needs no visit | core/arm.rs |
+//! | moot | an arm that needs no visit: the driver need not come to the timer | core/arm.rs |
 //! | next visit | the tick before which the driver has nothing to do | core/alarm.rs |
 //! | mark | the bit of a bucket that may have entries | core/buckets.rs |
 //! | node | the records of a timer | core/record.rs |
@@ -177,7 +173,6 @@
 //! | overdue | due before its note was taken | core/buckets.rs |
 //! | place | of a note in an inbox; to place an entry is to put it into a bucket | core/link.rs |
 //! | plain | of a timer: only LIVE, or LIVE and ARMED, of the flags | core/state.rs |
-//! | pool | threads and queue for callbacks | runtime/pool.rs |
 //! | reason | why the driver looks at a timer in time | core/link.rs |
 //! | resting | not armed | core/state.rs |
 //! | settle | to drop the next entries if their timers rest | core/driver/sleep.rs |
