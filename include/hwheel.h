@@ -443,9 +443,9 @@ struct hwheel_event {
  * fires.
  *
  * A callback may call every function of the wheel except hwheel_poll(),
- * hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
- * cancel, re-arm or free any timer, its own included. It must return, and not
- * by longjmp(). An exception or a pthread_cancel() that leaves it ends the
+ * hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(), for any
+ * timer, its own included. A callback must return, and must not leave by
+ * longjmp(). An exception or a pthread_cancel() that leaves a callback ends the
  * process.
  */
 typedef void (*hwheel_fn)(struct hwheel *wheel,
@@ -962,16 +962,17 @@ int hwheel_stop(struct hwheel *wheel);
  * @max_ns: nanoseconds after which to stop, below 2^63, or HWHEEL_NEVER; 0 for
  *   no limit. A running callback is not interrupted.
  * @next_ns: receives the time on the wheel's clock at which to call again, or
- *   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
- *   due timers are left. It is never later than the next timer at the end of
- *   the call. Later arms are announced by hwheel_options.wake or hwheel_fd(),
- *   but those of an owner with a wake function are not: the owner drives again
- *   before it sleeps. It is at most 2^35 ticks after the last tick that the
- *   wheel has reached. It may be early after timers were cancelled or moved to
- *   a later time: each call removes at least 64 of the earliest of these, and
- *   the next call continues there. So calls at the same time make it exact. If
- *   more than 64 timers share a slot of a higher level, it may still be the
- *   time at which the wheel enters that slot.
+ *   HWHEEL_NEVER if no timer is pending that ever fires. The time is past if
+ *   due timers are left. At the end of the call the time is never later than
+ *   the next timer, and at most 2^35 ticks after the last tick that the wheel
+ *   has reached. Later arms are announced by hwheel_options.wake or
+ *   hwheel_fd(), but those of an owner with a wake function are not: the owner
+ *   drives again before it sleeps. The time may be early after timers were
+ *   cancelled or moved to a later time. Each call removes at least 64 of the
+ *   earliest of these, and the next call continues there, so that several
+ *   calls at the same time make @next_ns exact. If more than 64 timers share a
+ *   slot of a higher level, @next_ns may still be the time at which the wheel
+ *   enters that slot.
  *
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round
@@ -1106,9 +1107,10 @@ int hwheel_advance(struct hwheel *wheel,
  * bound; in a callback; and while another thread drives. The number of pending
  * timers is in hwheel_stats.pending.
  *
- * This call only reads. It announces nothing, so no other thread's arm wakes a
- * loop that sleeps until this time. A loop sleeps until hwheel_run.next_ns of
- * the last call that drove the wheel, which is also more exact.
+ * Do not sleep until this time: this call announces nothing, so that an arm of
+ * another thread would not wake the caller. A loop sleeps until
+ * hwheel_run.next_ns of the last call that drove the wheel, which is also more
+ * exact.
  *
  * A timer that is due while its own callback still runs does not count: the end
  * of the callback wakes the driver. Once hwheel_drain() has begun, the time may
@@ -1412,9 +1414,9 @@ int hwheel_list(const struct hwheel *wheel,
  * Counts of what a wheel has done. They are exact while no thread uses the
  * wheel.
  *
- * A thread that arms a timer writes a note for the driver, unless the driver
- * looks at the timer in time anyway. The driver keeps at most one entry for
- * each timer, in the bucket of the tick at which it looks at the timer.
+ * The driver keeps at most one entry for each timer, in the bucket of the tick
+ * at which the driver looks at the timer. A thread that arms a timer writes a
+ * note for the driver if neither the entry nor another note is early enough.
  *
  * @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
  * @reserved: receives 0.

@@ -18,16 +18,17 @@ use core::ffi::c_int;
 /// @max_ns: nanoseconds after which to stop, below 2^63, or HWHEEL_NEVER; 0 for
 ///   no limit. A running callback is not interrupted.
 /// @next_ns: receives the time on the wheel's clock at which to call again, or
-///   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
-///   due timers are left. It is never later than the next timer at the end of
-///   the call. Later arms are announced by hwheel_options.wake or hwheel_fd(),
-///   but those of an owner with a wake function are not: the owner drives again
-///   before it sleeps. It is at most 2^35 ticks after the last tick that the
-///   wheel has reached. It may be early after timers were cancelled or moved to
-///   a later time: each call removes at least 64 of the earliest of these, and
-///   the next call continues there. So calls at the same time make it exact. If
-///   more than 64 timers share a slot of a higher level, it may still be the
-///   time at which the wheel enters that slot.
+///   HWHEEL_NEVER if no timer is pending that ever fires. The time is past if
+///   due timers are left. At the end of the call the time is never later than
+///   the next timer, and at most 2^35 ticks after the last tick that the wheel
+///   has reached. Later arms are announced by hwheel_options.wake or
+///   hwheel_fd(), but those of an owner with a wake function are not: the owner
+///   drives again before it sleeps. The time may be early after timers were
+///   cancelled or moved to a later time. Each call removes at least 64 of the
+///   earliest of these, and the next call continues there, so that several
+///   calls at the same time make @next_ns exact. If more than 64 timers share a
+///   slot of a higher level, @next_ns may still be the time at which the wheel
+///   enters that slot.
 ///
 /// The wheel works in rounds. A round first takes the timers that each thread
 /// has armed since the last round. Then it fires what was due when the round

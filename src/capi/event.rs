@@ -48,9 +48,9 @@ pub type hwheel_timer_t = u64;
 /// fires.
 ///
 /// A callback may call every function of the wheel except hwheel_poll(),
-/// hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
-/// cancel, re-arm or free any timer, its own included. It must return, and not
-/// by longjmp(). An exception or a pthread_cancel() that leaves it ends the
+/// hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(), for any
+/// timer, its own included. A callback must return, and must not leave by
+/// longjmp(). An exception or a pthread_cancel() that leaves a callback ends the
 /// process.
 pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;

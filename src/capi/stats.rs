@@ -44,9 +44,10 @@ pub extern "C" fn hwheel_now(
 /// bound; in a callback; and while another thread drives. The number of pending
 /// timers is in hwheel_stats.pending.
 ///
-/// This call only reads. It announces nothing, so no other thread's arm wakes a
-/// loop that sleeps until this time. A loop sleeps until hwheel_run.next_ns of
-/// the last call that drove the wheel, which is also more exact.
+/// Do not sleep until this time: this call announces nothing, so that an arm of
+/// another thread would not wake the caller. A loop sleeps until
+/// hwheel_run.next_ns of the last call that drove the wheel, which is also more
+/// exact.
 ///
 /// A timer that is due while its own callback still runs does not count: the end
 /// of the callback wakes the driver. Once hwheel_drain() has begun, the time may

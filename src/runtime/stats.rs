@@ -6,9 +6,9 @@ use crate::core::wheel::Caller;
 /// Counts of what a wheel has done. They are exact while no thread uses the
 /// wheel.
 ///
-/// A thread that arms a timer writes a note for the driver, unless the driver
-/// looks at the timer in time anyway. The driver keeps at most one entry for
-/// each timer, in the bucket of the tick at which it looks at the timer.
+/// The driver keeps at most one entry for each timer, in the bucket of the tick
+/// at which the driver looks at the timer. A thread that arms a timer writes a
+/// note for the driver if neither the entry nor another note is early enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(C)]
