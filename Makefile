@@ -237,13 +237,15 @@ test-c:
 loom:
 	$(run-checks) named loom
 verify-short:
-	$(run-checks) in-turn verify
+	$(run-checks) in-turn $(BUILD)/verified verify
 verify: export LONG = 1
 verify: export LOOM_BOUND ?= none
 verify: export LOOM_PAIRS_BOUND ?= 2
-verify: export LOOM_SECONDS ?= 20
+verify: export LOOM_SECONDS ?= 10
+verify: export DIFFERENTIAL ?= 900
+verify: export FUZZ_SECONDS ?= 420
 verify:
-	$(run-checks) in-turn verify verify-long
+	$(run-checks) in-turn $(BUILD)/verified verify verify-long
 regenerate: | $(BUILD)
 	$(run-checks) written '$(WHAT)'
 
