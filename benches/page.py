@@ -101,12 +101,13 @@ def answer(runs):
     ]) + "\n"
 
 
-NOTE = """\
-A figure is the median of five rounds or more. After ± stands half of the range in which the
-middle half of the rounds lies. A figure with ~ does not differ from the next smaller or the
-next larger one of its column: the medians are closer than one of the two ranges is wide.
-Figures that are counted have no ±.
-"""
+def note(runs):
+    """How to read the tables."""
+    fewest = min((len(values) for values in runs.values() if len(values) > 1), default=1)
+    return (f"A figure is the median of {fewest} rounds or more. After ± stands half of the range in "
+            "which the\nmiddle half of the rounds lies. A figure with ~ does not differ from the next "
+            "smaller or the\nnext larger one of its column: the medians are closer than one of the two "
+            "ranges is wide.\nFigures that are counted have no ±.\n")
 
 
 def measured_threads():
@@ -127,7 +128,7 @@ def kept_of(rows, runs):
 def parts(runs):
     """The text of each mark of the page."""
     found = {name: table.text(runs) for name, table in tables.TABLES.items()}
-    found["note"] = NOTE
+    found["note"] = note(runs)
     found["answer"] = answer(runs)
     found["threads"] = "\n".join(filter(None, (found["threads"], measured_threads())))
     rows = limits.rows()
