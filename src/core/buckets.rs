@@ -79,9 +79,6 @@ struct Bucket {
     from: Cell<u32>,
 }
 
-/// The node of an entry and its tick: the earliest one, or the earliest of some.
-type Seen<'s> = Result<(Records<'s>, u64), (Records<'s>, u64)>;
-
 /// A bucket that a sweep empties: where its parts lie.
 #[derive(Clone, Copy)]
 pub(super) struct Emptied<'b> {
@@ -192,16 +189,19 @@ impl Buckets {
         &self.lanes_of(number / LANES)[(number % LANES) as usize]
     }
 
-    /// Places the entry of a timer that has none, for a tick that is not before the hand.
+    /// Places the entry of a timer that has none, for a tick that is not before the hand: in which
+    /// bucket.
     #[inline(always)]
-    pub fn place(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) {
+    pub fn place(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) -> u32 {
         let level = self.levels.level(tick, hand);
         if level == 0 {
             // It is visited within a turn of that level.
             node.prefetch();
         }
         self.occupied.set(self.occupied.get() | 1 << level);
-        self.put(slab, node, self.levels.bucket(tick, level), tick);
+        let number = self.levels.bucket(tick, level);
+        self.put(slab, node, number, tick);
+        number
     }
 
     /// Places the entry of a timer that has none in the overdue bucket.
@@ -381,31 +381,26 @@ impl Buckets {
         self.numbered(number).least.get()
     }
 
-    /// The earliest entry of a bucket: its node and tick. If that is not known after `most`
-    /// entries, the earliest one of these is the error. `None` if the bucket is empty.
-    pub fn earliest<'s>(&self, slab: &'s Slab, number: u32, most: usize) -> Option<Seen<'s>> {
-        let least = &self.numbered(number).least;
-        let (mut earliest, mut left) = (None, most);
-        for lane in self.lanes_of(number) {
+    /// No entry of the bucket is for a tick before this one.
+    pub fn set_least(&self, number: u32, tick: u64) {
+        self.numbered(number).least.set(tick);
+    }
+
+    /// The entries of a bucket, lane by lane: their nodes and ticks. The entry that was returned
+    /// last may be removed, and placed again.
+    pub fn entries_of<'s>(
+        &'s self,
+        slab: &'s Slab,
+        number: u32,
+    ) -> impl Iterator<Item = (Records<'s>, u64)> + 's {
+        self.lanes_of(number).iter().flat_map(move |lane| {
             let mut name = lane.first.get();
-            while let Some(index) = node(name) {
-                if left == 0 {
-                    return earliest.map(Err);
-                }
-                left -= 1;
-                let seen = slab.records(index);
-                let tick = seen.entry().tick.get();
-                if earliest.is_none_or(|(_, before)| tick < before) {
-                    earliest = Some((seen, tick));
-                }
-                if tick <= least.get() {
-                    return earliest.map(Ok);
-                }
+            core::iter::from_fn(move || {
+                let seen = slab.records(node(name)?);
                 name = seen.entry().next.get();
-            }
-        }
-        least.set(earliest?.1);
-        earliest.map(Ok)
+                Some((seen, seen.entry().tick.get()))
+            })
+        })
     }
 }
 

@@ -69,30 +69,53 @@ impl Wheel {
         if d.is_interrupted() {
             return hand;
         }
-        for left in (0..=SETTLE).rev() {
-            let Some((bucket, entered)) = d.buckets.first(hand) else {
-                return NEVER;
-            };
-            let Some(earliest) = d.buckets.earliest(&self.slab, bucket, SETTLE) else {
-                continue;
-            };
-            let (node, tick) = earliest.unwrap_or_else(|seen| seen);
-            if left != 0 && self.settle_entry(d, node, tick) {
-                continue;
+        let mut left = SETTLE;
+        while let Some((number, entered)) = d.buckets.first(hand) {
+            if let Some(tick) = self.settle_bucket(d, number, &mut left) {
+                return tick.max(entered);
             }
-            // Without a bound, this timer is the one.
-            d.settled.set(match earliest {
-                Ok(_) if left != 0 => Settled::Timer(node.index, tick),
-                Err(_) if left != 0 => Settled::Enough,
-                _ => Settled::Unknown,
-            });
-            return match earliest {
-                Ok(_) => tick,
-                // There are too many to know the earliest one.
-                Err(_) => entered.max(d.buckets.least(bucket)),
-            };
         }
         NEVER
+    }
+
+    /// Drops the entries of the timers in a bucket that rest, and moves those of timers that are
+    /// due later, while some are `left` to treat. The tick of the earliest of the other entries,
+    /// or one before it; `None` if the bucket is empty then.
+    fn settle_bucket(&self, d: &Driver, number: u32, left: &mut usize) -> Option<u64> {
+        let least = d.buckets.least(number);
+        let (mut earliest, mut stay) = (None, 0);
+        for (node, tick) in d.buckets.entries_of(&self.slab, number) {
+            let seen = Some((number, tick));
+            let now = match *left {
+                0 => seen,
+                _ => self.settle_entry(d, node, number, tick),
+            };
+            match now == seen {
+                true => stay += 1,
+                false => *left -= 1,
+            }
+            let Some((_, tick)) = now.filter(|(there, _)| *there == number) else {
+                continue;
+            };
+            if earliest.is_none_or(|(_, before)| tick < before) {
+                earliest = Some((node.index, tick));
+            }
+            // None is earlier; or they are too many to know the earliest one.
+            if tick == least || stay > SETTLE {
+                break;
+            }
+        }
+        let (index, mut tick) = earliest?;
+        d.settled.set(match *left {
+            0 => Settled::Unknown,
+            _ if stay > SETTLE => Settled::Enough,
+            _ => Settled::Timer(index, tick),
+        });
+        match stay > SETTLE {
+            true => tick = least,
+            false => d.buckets.set_least(number, tick),
+        }
+        Some(tick)
     }
 
     /// Whether another settling would find what the last one has found, while no entry has
@@ -110,9 +133,15 @@ impl Wheel {
         }
     }
 
-    /// Drops the entry of a timer that rests, or moves it if the timer is due later. False if
-    /// the entry stays.
-    fn settle_entry(&self, d: &Driver, node: Records<'_>, tick: u64) -> bool {
+    /// Drops the entry of a timer that rests, or moves it if the timer is due later. The bucket
+    /// and the tick that the entry has then; `None` if it was dropped.
+    fn settle_entry(
+        &self,
+        d: &Driver,
+        node: Records<'_>,
+        number: u32,
+        tick: u64,
+    ) -> Option<(u32, u64)> {
         let (hot, hand) = (node.hot(), d.hand.get());
         // settle.read. Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
@@ -121,7 +150,7 @@ impl Wheel {
             due => Some(due.max(hand + 1)),
         };
         if due.is_some_and(|due| due <= tick) {
-            return false;
+            return Some((number, tick));
         }
         let reason = due.map_or(Reason::Nothing, Reason::Tick);
         let was_there = self.replace(hot, Reason::Tick(tick), reason);
@@ -131,13 +160,10 @@ impl Wheel {
             if was_there {
                 self.replace(hot, reason, Reason::Tick(tick));
             }
-            return false;
+            return Some((number, tick));
         }
         d.buckets.remove(&self.slab, node);
-        if let Some(due) = due {
-            d.buckets.place(&self.slab, node, due, hand);
-        }
-        true
+        due.map(|due| (d.buckets.place(&self.slab, node, due, hand), due))
     }
 
     /// Replaces a reason in a link, if it is there. Another thread may change the high part
