@@ -109,104 +109,54 @@ static hwheel_timer_t held_timer(struct hwheel *w)
 	return t;
 }
 
+/* A timer whose callback is held, and what happens to the timer before one of the two waits. */
+enum kind { KEPT, ONE_SHOT, PERIODIC };
+enum event { NOTHING, ARMED, FREED, ARMS_ITSELF };
+
+/* What each of the two returns, and whether the timer is pending then. */
+static const struct {
+	enum kind kind;
+	enum event event;
+	int answers[2], pending;
+} cases[] = {
+	{ KEPT, NOTHING, { 0, 0 }, 0 },
+	{ KEPT, ARMED, { 1, 1 }, 0 },
+	/* "-ESTALE - no such timer, or not any more; its callback is over." */
+	{ KEPT, FREED, { -ESTALE, -ESTALE }, -ESTALE },
+	/* Only the first lets its callback arm it, and cancels that. */
+	{ KEPT, ARMS_ITSELF, { 1, 0 }, 0 },
+	{ ONE_SHOT, NOTHING, { 0, 0 }, -ESTALE },
+	{ PERIODIC, NOTHING, { 1, 1 }, -ESTALE },
+};
+
 TEST(they_wait_for_a_running_callback)
 {
-	for (int k = 0; k < 2; k++) {
+	for (size_t n = 0; n < 2 * COUNT(cases); n++) {
 		WHEEL w = started();
 		hwheel_timer_t t = 0;
+		int shuts = n % 2;
+		enum event event = cases[n / 2].event;
 
 		reset();
-		t = held_timer(w);
-		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
-		CHECK_EQ(atomic_load(&calls), 1);
-		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), k == 0 ? 0 : -ESHUTDOWN);
-	}
-}
-
-TEST(they_cancel_what_was_armed_beside_its_callback)
-{
-	for (int k = 0; k < 2; k++) {
-		WHEEL w = started();
-		hwheel_timer_t t = 0;
-
-		reset();
-		t = held_timer(w);
-		CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
-		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
-		CHECK_EQ(atomic_load(&calls), 1);
-		CHECK_EQ(hwheel_timer_pending(w, t), 0);
-	}
-}
-
-/* Armed again by the callback itself while somebody waits: one, it was armed. */
-TEST(delete_sync_cancels_what_arms_itself_again)
-{
-	WHEEL w = started();
-	hwheel_timer_t t = 0;
-
-	reset();
-	atomic_store(&rearm, 1);
-	t = held_timer(w);
-	CHECK_EQ(cancel_beside(w, t, hwheel_timer_delete_sync), 1);
-	CHECK_EQ(atomic_load(&rearmed), 0);
-	CHECK_EQ(atomic_load(&calls), 1);
-	CHECK_EQ(hwheel_timer_pending(w, t), 0);
-}
-
-TEST(shutdown_sync_refuses_what_arms_itself_again)
-{
-	WHEEL w = started();
-	hwheel_timer_t t = 0;
-
-	reset();
-	atomic_store(&rearm, 1);
-	t = held_timer(w);
-	CHECK_EQ(cancel_beside(w, t, hwheel_timer_shutdown_sync), 0);
-	CHECK_EQ(atomic_load(&rearmed), -ESHUTDOWN);
-	CHECK_EQ(atomic_load(&calls), 1);
-}
-
-TEST(they_wait_for_a_period)
-{
-	for (int k = 0; k < 2; k++) {
-		WHEEL w = started();
-		hwheel_timer_t t = 0;
-
-		reset();
-		CHECK_EQ(hwheel_every(w, 0, MS, 0, hold, 0, 0, &t), 0);
+		atomic_store(&rearm, event == ARMS_ITSELF);
+		if (cases[n / 2].kind == KEPT)
+			t = held_timer(w);
+		else if (cases[n / 2].kind == ONE_SHOT)
+			CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, &t), 0);
+		else
+			CHECK_EQ(hwheel_every(w, 0, MS, 0, hold, 0, 0, &t), 0);
 		until_inside();
-		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
+		if (event == ARMED)
+			CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+		if (event == FREED)
+			CHECK_EQ(hwheel_timer_free(w, t), 0);
+		CHECK_EQ(cancel_beside(w, t, both[shuts]), cases[n / 2].answers[shuts]);
 		CHECK_EQ(atomic_load(&calls), 1);
-		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
-	}
-}
-
-TEST(they_wait_for_a_one_shot)
-{
-	for (int k = 0; k < 2; k++) {
-		WHEEL w = started();
-		hwheel_timer_t t = 0;
-
-		reset();
-		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, &t), 0);
-		until_inside();
-		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
-		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
-	}
-}
-
-/* "-ESTALE - no such timer, or not any more; its callback is over." */
-TEST(a_freed_timer_is_waited_for_as_well)
-{
-	for (int k = 0; k < 2; k++) {
-		WHEEL w = started();
-		hwheel_timer_t t = 0;
-
-		reset();
-		t = held_timer(w);
-		CHECK_EQ(hwheel_timer_free(w, t), 0);
-		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
-		CHECK_EQ(cancel_beside(w, t, both[k]), -ESTALE);
+		if (event == ARMS_ITSELF)
+			CHECK_EQ(atomic_load(&rearmed), shuts ? -ESHUTDOWN : 0);
+		CHECK_EQ(hwheel_timer_pending(w, t), cases[n / 2].pending);
+		if (cases[n / 2].pending == 0)
+			CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), shuts ? -ESHUTDOWN : 0);
 	}
 }
 

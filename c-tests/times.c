@@ -157,44 +157,29 @@ static void never(struct hwheel *w, hwheel_timer_t t)
 
 TEST(armed_for_never_it_does_not_fire)
 {
-	struct hwheel *w;
-	hwheel_timer_t t;
+	static const uint32_t flags[] = { 0, HWHEEL_ABS, HWHEEL_REDUCE };
 
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = ktap_timer(w);
-	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	for (size_t n = 0; n < COUNT(flags); n++) {
+		WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
+		hwheel_timer_t t = ktap_timer(w);
 
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = ktap_timer(w);
-	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_ABS), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
-
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = ktap_timer(w);
-	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_REDUCE), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, flags[n]), 0);
+		never(w, t);
+	}
 }
 
 TEST(one_calls_for_never_do_not_fire)
 {
-	struct hwheel *w = ktap_manual(0, 1, 16, 5 * SEC);
-	hwheel_timer_t t = 0;
+	for (int n = 0; n < 3; n++) {
+		WHEEL w = n == 0 ? ktap_manual(0, 1, 16, 5 * SEC) : ktap_manual(0, 0, 0, 5 * SEC);
+		hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, 0, &t), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, HWHEEL_ABS, &t), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	CHECK_EQ(hwheel_every(w, HWHEEL_NEVER, SEC, 0, NULL, 0, 0, &t), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
+		if (n < 2)
+			CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, n == 1 ? HWHEEL_ABS : 0, &t), 0);
+		else
+			CHECK_EQ(hwheel_every(w, HWHEEL_NEVER, SEC, 0, NULL, 0, 0, &t), 0);
+		never(w, t);
+	}
 }
 
 /* The longest delay there is, from a time that is not the first. */
