@@ -10,6 +10,7 @@ of its own, so that rungs can run at the same time. `--check` only sees that eve
 finds its place, and that its Rust tests and C tests exist by name.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -105,7 +106,9 @@ def check(faults):
                 wrong.append(f"{fault.name}: there is no C test {test}")
             if rung != "c" and name not in named:
                 wrong.append(f"{fault.name}: there is no test {test}")
-    print("\n".join(wrong) if wrong else f"{len(faults)} faults have their places")
+    alone = collections.Counter(rungs.pop() for fault in faults if len(rungs := {rung for rung, _ in fault.tests}) == 1)
+    said = ", ".join(f"{rung} {number}" for rung, number in alone.most_common())
+    print("\n".join(wrong) if wrong else f"{len(faults)} faults have their places; caught on one rung: {said}")
     return not wrong
 
 
