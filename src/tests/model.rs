@@ -11,7 +11,6 @@
 mod before;
 mod callbacks;
 mod cancels;
-mod driver;
 mod generation;
 mod host;
 mod keys;
@@ -394,4 +393,15 @@ fn spin(word: &AtomicU64, seen: u64) {
     while word.load(Ordering::Acquire) == seen {
         thread::yield_now();
     }
+}
+
+/// Two threads drive in turn, each after the one before, or one of them may not.
+#[test]
+fn driver_against_driver() {
+    duel(
+        || (one(None), Plain::default()),
+        |((w, _), plain)| w.wheel.drive(0).map(|_drive| plain.set(1)).is_ok(),
+        |((w, _), plain)| w.wheel.drive(0).map(|_drive| plain.set(2)).is_ok(),
+        |_, a, b| assert!(a || b),
+    );
 }
