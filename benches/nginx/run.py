@@ -159,7 +159,7 @@ def suite(out, tests):
         files, count = re.search(r"Files=(\d+), Tests=(\d+)", done.stdout).groups()
         skipped = len(re.findall(r"^\S+ \.+ skipped", done.stdout, re.MULTILINE))
         print(f"{kind}: nginx's tests: {count} tests in {files} programs, {skipped} skipped, "
-              f"{len(failed[kind])} programs fail")
+              f"failed programs: {' '.join(sorted(failed[kind])) or 'none'}")
     worse = sorted(failed["wheel"] - failed["tree"])
     print("with the wheel alone fail: " + (" ".join(worse) or "none"))
     return not worse
