@@ -2,7 +2,7 @@
 # wherever they were installed.
 BINDIR ?= $(PREFIX)/bin
 TOOLS  := $(BUILD)/hwheel-latency
-LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c json.c svg.c)
+LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c report.c)
 
 all: $(TOOLS)
 
