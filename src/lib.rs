@@ -218,9 +218,9 @@ pub use api::{
     options::Options,
     owned::{DisownedWheel, OwnedWheel, Sender},
     period::{Missed, Period},
-    place::Wake,
     prompt::Prompt,
     time::{Time, When},
+    wake::Wake,
     Wheel,
 };
 #[cfg(all(feature = "std", not(checked)))]

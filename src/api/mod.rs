@@ -7,9 +7,9 @@ mod keyed;
 pub(crate) mod options;
 pub(crate) mod owned;
 pub(crate) mod period;
-pub(crate) mod place;
 pub(crate) mod prompt;
 pub(crate) mod time;
+pub(crate) mod wake;
 pub(crate) mod wheel;
 
 pub use wheel::Wheel;

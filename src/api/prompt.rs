@@ -2,8 +2,8 @@
 
 use super::error::Error;
 use super::event::Timer;
-use super::place::{Place, Wake};
 use super::time::{nanos, Time};
+use super::wake::{Place, Wake};
 use super::wheel::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;

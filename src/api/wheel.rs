@@ -4,8 +4,8 @@ use super::error::Error;
 use super::event::{Event, Run, Timer};
 use super::handler::Handler;
 use super::period::Period;
-use super::place;
 use super::time::{nanos, Time, When};
+use super::wake;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -609,7 +609,7 @@ impl Wheel {
                     return put(fired);
                 }
                 // SAFETY: the drain has ended it.
-                unsafe { place::end_prompt(fired.cookie) };
+                unsafe { wake::end_prompt(fired.cookie) };
                 true
             })?;
             Ok(Driven {
@@ -628,7 +628,7 @@ impl Wheel {
 pub(super) unsafe fn call_handler(host: &Host, fired: &Fired) {
     if fired.func == PROMPT {
         // SAFETY: it has fired.
-        return unsafe { place::end_prompt(fired.cookie) };
+        return unsafe { wake::end_prompt(fired.cookie) };
     }
     let handler = std::ptr::with_exposed_provenance::<Handler<Wheel>>(fired.func);
     // Another name for the wheel, which its owner drops.

@@ -25,5 +25,5 @@ mod key;
 mod library;
 mod once;
 pub(crate) mod options;
-pub(crate) mod stats;
-pub(crate) mod timer;
+pub(crate) mod reads;
+pub(crate) mod reusable;
