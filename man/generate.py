@@ -206,7 +206,7 @@ def page(header, function, date):
     """The page of a function."""
     used = function.text
     out = [
-        '.\\" Generated from include/hwheel.h by `make regenerate WHAT=man`; do not edit.',
+        '.\\" Generated from include/hwheel.h; do not edit.',
         '.\\" SPDX-License-Identifier: MIT OR Apache-2.0',
         f'.TH {function.name} 3 {date} "hwheel {header.version}"',
         ".SH NAME",
