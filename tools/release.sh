@@ -15,11 +15,20 @@ version)
 	}
 	named Makefile "VERSION := $version"
 	for manifest in Cargo.toml jobs/Cargo.toml bindings/rust/async/Cargo.toml; do named $manifest "version = \"$version\""; done
+	for part in MAJOR:1 MINOR:2 PATCH:3; do
+		named include/hwheel.h "#define HWHEEL_VERSION_${part%:*} $(echo "$version" |
+			cut -d . -f "${part#*:}")"
+	done
 	named meson.build "version: '$version'"
 	named debian/changelog "hwheel ($version-"
-	named bindings/python/pyproject.toml "version = \"$version\""
-	named bindings/node/package.json "\"version\": \"$version\""
-	named bindings/java/pom.xml "<version>$version</version>"
+	for python in bindings/python jobs/workers/python; do
+		named $python/pyproject.toml "version = \"$version\""
+	done
+	for node in bindings/node jobs/workers/node; do
+		named $node/package.json "\"version\": \"$version\""
+	done
+	for java in pom.xml README.md; do named bindings/java/$java "<version>$version</version>"; done
+	named bindings/go/README.md "bindings/go v$version"
 	named hwheel.cdx.json "hwheel@$version"
 	named CHANGELOG.md "## $version"
 	exit $wrong
