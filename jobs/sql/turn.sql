@@ -226,33 +226,33 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Locks the jobs of a queue that a node claims next, and returns their numbers: those that are
--- due, the highest priority first, up to a number for each priority from 0 to 9, and then those
+-- Locks the jobs of a queue that a node claims next, and returns the places of their rows: those that
+-- are due, the highest priority first, up to a number for each priority from 0 to 9, and then those
 -- that will be due, up to another number.
-CREATE OR REPLACE FUNCTION hwheel._pick(name text, at_most bigint, rooms bigint[], ahead bigint,
-	kinds text[], zones text[], at timestamptz, horizon timestamptz) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION hwheel._find(name text, at_most bigint, rooms bigint[], ahead bigint,
+	kinds text[], zones text[], at timestamptz, horizon timestamptz) RETURNS tid[]
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	ids bigint[];
+	places tid[];
 BEGIN
-	ids := ARRAY(SELECT n.id FROM generate_series(9, 0, -1) p, LATERAL (
-			SELECT j.id FROM hwheel.job j WHERE j.state = 'waiting'
+	places := ARRAY(SELECT n.ctid FROM generate_series(9, 0, -1) p, LATERAL (
+			SELECT j.ctid FROM hwheel.job j WHERE j.state = 'waiting'
 				AND (j.kind <> 'app' OR j.due = '-infinity')
 				AND j.queue = name AND j.priority = p AND j.due <= at
 				AND j.kind = ANY (kinds) AND (j.zone = ANY (zones)) IS NOT true
 			ORDER BY j.due LIMIT rooms[p + 1] FOR UPDATE SKIP LOCKED) n
 		LIMIT at_most);
-	ahead := least(ahead, at_most - cardinality(ids));
+	ahead := least(ahead, at_most - cardinality(places));
 	IF ahead > 0 THEN
-		ids := ids || ARRAY(SELECT n.id FROM generate_series(9, 0, -1) p, LATERAL (
-				SELECT j.id FROM hwheel.job j WHERE j.state = 'waiting'
+		places := places || ARRAY(SELECT n.ctid FROM generate_series(9, 0, -1) p, LATERAL (
+				SELECT j.ctid FROM hwheel.job j WHERE j.state = 'waiting'
 					AND (j.kind <> 'app' OR j.due = '-infinity')
 					AND j.queue = name AND j.priority = p AND j.due > at AND j.due < horizon
 					AND j.kind = ANY (kinds) AND (j.zone = ANY (zones)) IS NOT true
 				ORDER BY j.due LIMIT ahead FOR UPDATE SKIP LOCKED) n
 			LIMIT ahead);
 	END IF;
-	RETURN ids;
+	RETURN places;
 END $$;
 
 -- Claims jobs that are due within the window. If they are few the node gets all of them.
@@ -295,9 +295,10 @@ DECLARE
 	zones    text[];
 	room     bigint := at_most;
 	looked   int := 0;
-	ids      bigint[] := '{}';
+	-- A row that is locked keeps its place. To find it costs less than to find a number.
+	places   tid[] := '{}';
 	names    text[];
-	found_   bigint[];
+	found_   tid[];
 	this     text;
 	soonest  timestamptz; -- of its lowest priority
 	place    int;
@@ -347,12 +348,12 @@ BEGIN
 			names := hwheel._passed(names);
 			-- The next statement sees what the queues are now.
 			names := ARRAY(SELECT n FROM unnest(names) n WHERE hwheel._may_claim(n, node_id));
-			ids := ARRAY(SELECT j.id FROM hwheel.job j WHERE j.state = 'waiting'
+			places := ARRAY(SELECT j.ctid FROM hwheel.job j WHERE j.state = 'waiting'
 					AND (j.kind <> 'app' OR j.due = '-infinity') AND j.id > 0 AND j.due < horizon
 					AND j.queue = ANY (names) AND j.kind = ANY (kinds)
 					AND (j.zone = ANY (zones)) IS NOT true
 				ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED);
-			room := room - cardinality(ids);
+			room := room - cardinality(places);
 			looked := -1;
 		END IF;
 	END IF;
@@ -391,8 +392,8 @@ BEGIN
 			FROM generate_series(0, 9) p ORDER BY p);
 		next := least(room, ahead, CASE WHEN limit_ < cap
 			THEN greatest(0, rooms[1] - coalesce(counts[place + 10], 0)) END);
-		found_ := hwheel._pick(this, room, rooms, next, kinds, zones, start, horizon);
-		ids := ids || found_;
+		found_ := hwheel._find(this, room, rooms, next, kinds, zones, start, horizon);
+		places := places || found_;
 		IF cardinality(found_) >= least(room, rooms[1]) THEN
 			answer.key := this;
 			answer.id := limit_;
@@ -406,7 +407,7 @@ BEGIN
 
 	RETURN QUERY WITH claimed AS (
 		UPDATE hwheel.job j SET state = 'claimed', owner = node_id, fence = j.fence + 1
-		WHERE j.id = ANY (ids) RETURNING j AS job
+		WHERE j.ctid = ANY (places) RETURNING j AS job
 	)
 	SELECT a.* FROM claimed c, LATERAL hwheel._claims3(c.job) a;
 
