@@ -1,7 +1,7 @@
 //! The page as HTML. The macro escapes all values.
 
 use crate::metrics::{bound_us, percentile, BUCKETS};
-use crate::web::View;
+use crate::web::{View, Which};
 use hyper::StatusCode;
 use jiff::Timestamp;
 use maud::{html, Markup, DOCTYPE};
@@ -18,8 +18,7 @@ pub struct Overview {
 /// Which jobs a list has.
 pub struct Filter {
     pub view: View,
-    pub queue: String,
-    pub key: String,
+    pub some: Which,
     pub from: i64,
     /// Where the list goes on.
     pub next: Option<i64>,
@@ -88,7 +87,10 @@ fn news(did: Option<&str>) -> Markup {
             Some("cancelled") => p.note { "The job is cancelled." },
             Some("stopping") => p.note { "The run of the job is asked to end." },
             Some("revived") => p.note { "The job lives again." },
-            _ => {}
+            Some(text) => {
+                @if let Ok(count) = text.parse::<u32>() { p.note { (count) " jobs live again." } }
+            }
+            None => {}
         }
     }
 }
@@ -326,24 +328,27 @@ fn buttons(id: i64, state: &str, token: &str) -> Markup {
     }
 }
 
-pub fn jobs(jobs: &[Row], filter: &Filter, token: &str) -> String {
+pub fn jobs(jobs: &[Row], filter: &Filter, did: Option<&str>, token: &str) -> String {
     let link = |from: i64| {
-        let form = form_urlencoded::Serializer::new(String::new())
-            .append_pair("view", filter.view.word())
-            .append_pair("queue", &filter.queue)
-            .append_pair("key", &filter.key)
-            .append_pair("from", &from.to_string())
-            .finish();
-        format!("/jobs?{form}")
+        let mut form = filter.some.form(filter.view);
+        format!(
+            "/jobs?{}",
+            form.append_pair("from", &from.to_string()).finish()
+        )
     };
+    let is_dead = filter.view == View::Dead;
+    let [(_, queue), (_, key), (_, error)] = filter.some.fields();
     let body = html! {
+        (news(did))
         h2 { (title(filter.view)) }
         form action="/jobs" {
             input type="hidden" name="view" value=(filter.view.word());
-            label { "Queue " input name="queue" value=(filter.queue); } " "
-            label { "Key begins with " input name="key" value=(filter.key); } " "
+            label { "Queue " input name="queue" value=(queue); } " "
+            label { "Key begins with " input name="key" value=(key); } " "
+            @if is_dead { label { "Error has " input name="error" value=(error); } " " }
             button { "Show" }
         }
+        @if is_dead && !jobs.is_empty() { (revive_all(&filter.some, token)) }
         (table(jobs, filter.view, token))
         @if jobs.is_empty() { p.dim { "No job is in this list." } }
         p {
@@ -352,6 +357,20 @@ pub fn jobs(jobs: &[Row], filter: &Filter, token: &str) -> String {
         }
     };
     document(title(filter.view), body)
+}
+
+/// Revives all jobs of a list, also those that the page does not show. It takes two clicks.
+fn revive_all(some: &Which, token: &str) -> Markup {
+    html! {
+        p { details {
+            summary { "Revive all" }
+            form method="post" action="/revive-all" {
+                input type="hidden" name="token" value=(token);
+                @for (name, text) in some.fields() { input type="hidden" name=(name) value=(text); }
+                button { "Revive all jobs of this list, 10000 at most" }
+            }
+        } }
+    }
 }
 
 /// All about a job: a row for each field.

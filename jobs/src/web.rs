@@ -46,6 +46,53 @@ pub enum View {
     Done,
 }
 
+/// Which of them: those of a queue, whose key begins with a text, and whose last error has one.
+#[derive(Debug, Default)]
+pub struct Which {
+    pub queue: Option<String>,
+    pub key: Option<String>,
+    pub error: Option<String>,
+}
+
+impl Which {
+    fn of(form: &[u8]) -> Result<Which, Refusal> {
+        let text = |name| field(form, name).filter(|text| !text.is_empty());
+        let [queue, key, error] = ["queue", "key", "error"].map(text);
+        if [&queue, &key, &error]
+            .into_iter()
+            .flatten()
+            .any(|text| text.contains('\0'))
+        {
+            return refuse(StatusCode::BAD_REQUEST, "no text has a zero byte");
+        }
+        Ok(Which { queue, key, error })
+    }
+
+    /// The names of the fields of a form, and their texts.
+    pub fn fields(&self) -> [(&'static str, &str); 3] {
+        [
+            ("queue", &self.queue),
+            ("key", &self.key),
+            ("error", &self.error),
+        ]
+        .map(|(name, text)| (name, text.as_deref().unwrap_or_default()))
+    }
+
+    /// The query of a list of these jobs.
+    pub fn form(&self, view: View) -> form_urlencoded::Serializer<'static, String> {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("view", view.word());
+        for (name, text) in self
+            .fields()
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+        {
+            form.append_pair(name, text);
+        }
+        form
+    }
+}
+
 impl View {
     pub const ALL: [View; 6] = [
         View::Late,
@@ -249,6 +296,10 @@ impl Site {
                     None => refuse(StatusCode::NOT_FOUND, "there is no such page"),
                 },
             },
+            (&Method::POST, "/revive-all") => {
+                self.is_own(request, host)?;
+                self.revive_all(request.body())
+            }
             (&Method::POST, path @ ("/cancel" | "/revive")) => {
                 self.is_own(request, host)?;
                 let id = field(request.body(), "id").unwrap_or_default();
@@ -322,7 +373,7 @@ impl Site {
         let mut lists = Vec::new();
         for view in View::ALL {
             if view != View::Done {
-                lists.push((view, list(&mut client, view, None, None, 0, FEW)?));
+                lists.push((view, list(&mut client, view, &Which::default(), 0, FEW)?));
             }
         }
         Ok(Overview {
@@ -339,38 +390,23 @@ impl Site {
         let Some(view) = View::ALL.into_iter().find(|view| view.word() == word) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such list");
         };
-        let (queue, key) = (text("queue"), text("key"));
-        if [&queue, &key]
-            .into_iter()
-            .flatten()
-            .any(|t| t.contains('\0'))
-        {
-            return refuse(StatusCode::BAD_REQUEST, "no text has a zero byte");
-        }
+        let some = Which::of(query.as_bytes())?;
         let from = text("from").and_then(|from| from.parse().ok());
         let from: i64 = from
             .filter(|from| (0..=1_000_000).contains(from))
             .unwrap_or(0);
         let mut client = self.look().map_err(failed)?;
-        let jobs = list(
-            &mut client,
-            view,
-            queue.as_deref(),
-            key.as_deref(),
-            from,
-            MANY + 1,
-        );
-        let mut jobs = jobs.map_err(failed)?;
+        let mut jobs = list(&mut client, view, &some, from, MANY + 1).map_err(failed)?;
         let next = (jobs.len() as i64 > MANY).then_some(from + MANY);
         jobs.truncate(MANY as usize);
         let filter = page::Filter {
             view,
-            queue: queue.unwrap_or_default(),
-            key: key.unwrap_or_default(),
+            some,
             from,
             next,
         };
-        let text = page::jobs(&jobs, &filter, &self.form_token);
+        let did = text("did");
+        let text = page::jobs(&jobs, &filter, did.as_deref(), &self.form_token);
         Ok(html(StatusCode::OK, text))
     }
 
@@ -427,53 +463,97 @@ impl Site {
                 format!("/job/{id}?did="),
             ),
         };
-        let mut client = db::connect(&self.config, "hwheel-jobs web").map_err(failed)?;
-        let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::INT8)];
-        let asked = client
-            .batch_execute(&format!(
-                "BEGIN; SET LOCAL statement_timeout = '10 s'; SET LOCAL {}",
-                db::PATH
-            ))
-            .and_then(|()| client.query_once(sql, &parameters))
-            .and_then(|rows| client.batch_execute("COMMIT").map(|()| rows));
-        let rows = asked.map_err(|e| match e.code() {
-            Some(&SqlState::UNIQUE_VIOLATION) => (
-                StatusCode::CONFLICT,
-                "another job with this key is still to run".to_owned(),
-            ),
-            _ => failed(e),
-        })?;
+        let rows = self.act(sql, &[(&id, Type::INT8)])?;
         let row = rows.first();
         let Some(did) = row.and_then(|row| row.get::<_, Option<&str>>(0)) else {
             return refuse(StatusCode::CONFLICT, why);
         };
         let key: &str = rows[0].get(1);
         log::info!("job {id} {key:?}: {}, {did}", &path[1..]);
-        let mut response = plain(StatusCode::SEE_OTHER, "");
-        let place = HeaderValue::from_str(&(place + did)).expect("a path of ASCII");
-        response.headers_mut().insert(header::LOCATION, place);
-        Ok(response)
+        Ok(see_other(&(place + did)))
     }
+
+    /// Revives the dead jobs of a list, as many as hwheel.revive_many() does.
+    fn revive_all(&self, form: &[u8]) -> Result<Response, Refusal> {
+        let some = Which::of(form)?;
+        // Nothing in the texts of the list is a pattern.
+        let plain = |text: &str| {
+            let escape = |c: char| matches!(c, '\\' | '%' | '_').then_some('\\');
+            let chars = text.chars().flat_map(|c| escape(c).into_iter().chain([c]));
+            chars.collect::<String>()
+        };
+        let key = some.key.as_deref().map(|key| plain(key) + "%");
+        let error = some.error.as_deref();
+        let error = error.map(|error| format!("%{}%", plain(error)));
+        let rows = self.act(
+            "SELECT hwheel.revive_many($1, $2, $3)",
+            &[
+                (&some.queue, Type::TEXT),
+                (&key, Type::TEXT),
+                (&error, Type::TEXT),
+            ],
+        )?;
+        let count: i64 = rows[0].get(0);
+        log::info!("{count} jobs live again: {some:?}");
+        let mut form = some.form(View::Dead);
+        Ok(see_other(&format!(
+            "/jobs?{}",
+            form.append_pair("did", &count.to_string()).finish()
+        )))
+    }
+
+    /// A call that changes something, in a transaction.
+    fn act(
+        &self,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Refusal> {
+        let mut client = db::connect(&self.config, "hwheel-jobs web").map_err(failed)?;
+        let asked = client
+            .batch_execute(&format!(
+                "BEGIN; SET LOCAL statement_timeout = '10 s'; SET LOCAL {}",
+                db::PATH
+            ))
+            .and_then(|()| client.query_once(sql, parameters))
+            .and_then(|rows| client.batch_execute("COMMIT").map(|()| rows));
+        asked.map_err(|e| match e.code() {
+            Some(&SqlState::UNIQUE_VIOLATION) => (
+                StatusCode::CONFLICT,
+                "another job with this key is still to run".to_owned(),
+            ),
+            _ => failed(e),
+        })
+    }
+}
+
+/// Sends the browser to a path of ASCII.
+fn see_other(path: &str) -> Response {
+    let mut response = plain(StatusCode::SEE_OTHER, "");
+    let place = HeaderValue::from_str(path).expect("a path of ASCII");
+    response.headers_mut().insert(header::LOCATION, place);
+    response
 }
 
 fn list(
     client: &mut Client,
     view: View,
-    queue: Option<&str>,
-    key: Option<&str>,
+    some: &Which,
     from: i64,
     count: i64,
 ) -> Result<Vec<Row>, Error> {
     let sql = format!(
         "SELECT v.*, now() AS now FROM ({JOB} WHERE ($1::text IS NULL OR j.queue = $1)
-            AND ($2::text IS NULL OR starts_with(j.key, $2)) AND {} LIMIT $3 OFFSET $4) v",
+            AND ($2::text IS NULL OR starts_with(j.key, $2))
+            AND ($3::text IS NULL OR position($3 IN j.last_error) > 0)
+            AND {} LIMIT $4 OFFSET $5) v",
         view.condition()
     );
     client.query_once(
         &sql,
         &[
-            (&queue, Type::TEXT),
-            (&key, Type::TEXT),
+            (&some.queue, Type::TEXT),
+            (&some.key, Type::TEXT),
+            (&some.error, Type::TEXT),
             (&count, Type::INT8),
             (&from, Type::INT8),
         ],

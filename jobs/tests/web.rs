@@ -390,7 +390,7 @@ fn forged_requests_change_nothing() {
         (&no_token, &[], 403),
         (&wrong_token, &[], 403),
     ] {
-        for path in ["/cancel", "/revive"] {
+        for path in ["/cancel", "/revive", "/revive-all"] {
             let answer = page.send(path, form, headers);
             assert_eq!(status(&answer), expected, "{headers:?} {form}: {answer}");
         }
@@ -485,6 +485,61 @@ fn cancels_and_revives_the_job_that_the_user_saw() {
     db.wait(&format!(
         "SELECT count(*) = 1 FROM run WHERE key = 'twice ({first})'"
     ));
+}
+
+#[test]
+fn revives_the_dead_jobs_of_a_list() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule(key, now() + interval '1 h', sql => 'note', queue => queue)
+            FROM (VALUES ('a_1', 'q'), ('a_2', 'q'), ('ab1', 'q'), ('a_3', 'r'), ('%', 'q'), ('live', 'q')) v (key, queue);
+        UPDATE hwheel.job SET state = 'dead', finished_at = now(), due = now(),
+            last_error = 'error 5%0 of <b>' || key WHERE key <> 'live'",
+    );
+    let page = Page::new(&db, &[]);
+    let token = page.form(0).replace("&id=0", "");
+    let dead = || db.number("SELECT count(*) FROM hwheel.job WHERE state = 'dead'");
+    let revive = |form: &str| page.send("/revive-all", &format!("{token}&{form}"), &[]);
+    // The list that has the button names the same jobs. No text is a pattern.
+    let list = page.get("/jobs?view=dead&queue=q&key=a_&error=5%250");
+    assert!(list.contains("Revive all jobs") && list.contains("value=\"5%0\""));
+    assert!(list.contains(">a_2<") && !list.contains(">ab1<") && !list.contains(">a_3<"));
+    assert!(!page.get("/jobs?view=next").contains("Revive all"));
+    assert!(!page.get("/jobs?view=dead&key=none").contains("Revive all"));
+    for form in [
+        "error=5_0",
+        "key=a%25",
+        "queue=q%25",
+        "key=%5C",
+        "error=5%00",
+    ] {
+        let answer = revive(form);
+        assert!(
+            status(&answer) == 400 || answer.contains("did=0\r\n"),
+            "{answer}"
+        );
+        assert_eq!(dead(), 5, "{form}");
+    }
+    let answer = revive("queue=q&key=a_&error=5%250+of+%3Cb%3E");
+    let place = "/jobs?view=dead&queue=q&key=a_&error=5%250+of+%3Cb%3E&did=2";
+    assert!(
+        answer.contains(&format!("location: {place}\r\n")),
+        "{answer}"
+    );
+    assert!(page.get(place).contains("2 jobs live again."));
+    assert!(!page.get("/jobs?view=dead&did=%3Cb%3E").contains("<b>"));
+    assert_eq!(dead(), 3);
+    // A neighbour holds a job: it stays dead, and nobody waits.
+    let mut neighbour = db.client();
+    neighbour
+        .batch_execute("BEGIN; SELECT FROM hwheel.job WHERE key = '%' FOR UPDATE")
+        .unwrap();
+    assert!(revive("").contains("did=2\r\n"));
+    neighbour.batch_execute("ROLLBACK").unwrap();
+    assert!(revive("key=%25").contains("did=1\r\n"));
+    assert!(dead() == 0 && page.log().contains("1 jobs live again"));
+    let answer = page.send("/revive-all", "key=", &[]);
+    assert_eq!(status(&answer), 403, "{answer}");
 }
 
 /// Clients that send no more than the head of a request leave room for others.
