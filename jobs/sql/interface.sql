@@ -351,7 +351,8 @@ BEGIN
 	ELSIF _schedule.headers IS NOT NULL AND _schedule.http IS NULL THEN
 		PERFORM hwheel._refuse('headers need http');
 	ELSIF _schedule.tenant IS NOT NULL AND NOT is_app THEN
-		PERFORM hwheel._refuse('a tenant needs a queue, and no sql, command or http');
+		PERFORM hwheel._refuse('only a job that an application takes has a tenant: one with a '
+			'queue, and without sql, command and http');
 	ELSIF octet_length(_schedule.tenant) NOT BETWEEN 1 AND 255 THEN
 		PERFORM hwheel._refuse('a tenant has 1 to 255 bytes');
 	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN

@@ -971,10 +971,13 @@ fn a_locked_job_costs_its_tenant_no_run() {
 fn a_tenant_is_a_text_of_a_job_that_an_application_takes() {
     let db = database();
     for (call, why) in [
-        ("now(), sql => 'note', tenant => 't'", "needs a queue"),
+        (
+            "now(), sql => 'note', tenant => 't'",
+            "an application takes",
+        ),
         (
             "now(), queue => 'q', sql => 'note', tenant => 't'",
-            "needs a queue",
+            "an application takes",
         ),
         ("now(), tenant => 't'", "a job is one of"),
         ("now(), queue => 'q', tenant => ''", "1 to 255 bytes"),
