@@ -3,13 +3,13 @@
 //! A chunk belongs to one inbox, or is free. Free chunks form a stack (`stack.rs`).
 //! Chunks stay mapped until the wheel is destroyed, so that their links stay readable.
 
-use super::stack::{Stack, NUMBERS};
+use super::stack::{Stack, NUMBER};
 use super::tunables::{NOTES, NOTE_BLOCKS, NOTE_CHUNK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
 
 const BLOCK: usize = 1 << NOTE_CHUNK_BITS;
-const _: () = assert!(NOTE_BLOCKS * BLOCK <= NUMBERS);
+const _: () = assert!(NOTE_BLOCKS * BLOCK - 1 <= NUMBER as usize);
 const BYTES: usize = BLOCK * size_of::<Chunk>();
 
 /// All zero is a fresh chunk.

@@ -28,7 +28,7 @@
 use super::error::Error;
 use super::place::make_at;
 use super::record::{Cold, Entry, Fire, Hot, Rare};
-use super::stack::{Stack, NUMBERS};
+use super::stack::{Stack, NUMBER};
 use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
@@ -50,7 +50,7 @@ const SMALL: u32 = if BLOCK_BITS > 15 {
 const FIRST: u32 = RUN;
 /// The number of nodes that a slab has room for.
 const ROOM: u32 = (BLOCK * (BLOCKS - 1)) as u32 + SMALL - FIRST;
-const _: () = assert!(BLOCK * BLOCKS <= NUMBERS);
+const _: () = assert!(BLOCK * BLOCKS - 1 <= NUMBER as usize);
 /// The maximum number of live timers. It does not depend on how the blocks are laid out.
 pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 

@@ -12,9 +12,8 @@
 use crate::sync::{AtomicU64, Ordering};
 
 const NUMBER_BITS: u32 = 26;
-const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
-/// The numbers in a stack are less than this. 0 stands for none.
-pub(super) const NUMBERS: usize = 1 << NUMBER_BITS;
+/// The largest number in a stack. 0 stands for none.
+pub(super) const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 
 #[derive(Default)]
 pub(super) struct Stack(AtomicU64);
