@@ -219,6 +219,8 @@ fn connections_that_are_killed_lose_no_job_and_double_no_effect() {
             ));
         }
         db.wait("SELECT EXISTS (SELECT FROM sent)");
+        // Its second attempt is not to be hit, too.
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 's-killed')");
         let mut client = db.client();
         for _ in 0..30 {
             let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
