@@ -105,16 +105,17 @@ impl Wheel {
                 break;
             }
         }
-        let (index, mut tick) = earliest?;
+        let (index, tick) = earliest?;
+        let is_known = stay <= SETTLE;
         d.settled.set(match *left {
             0 => Settled::Unknown,
-            _ if stay > SETTLE => Settled::Enough,
-            _ => Settled::Timer(index, tick),
+            _ if is_known => Settled::Timer(index, tick),
+            _ => Settled::Enough,
         });
-        match stay > SETTLE {
-            true => tick = least,
-            false => d.buckets.set_least(number, tick),
+        if !is_known {
+            return Some(least);
         }
+        d.buckets.set_least(number, tick);
         Some(tick)
     }
 
