@@ -220,7 +220,7 @@ $(BENCH)/netty: MAIN := Netty
 $(BENCH)/jdk $(BENCH)/delay $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
 	$(call say,JAVAC,$@)
 	$(Q)mkdir -p $@.classes
-	$(Q)$(JAVAC) -cp $(NETTY) -d $@.classes $(PEERS_JAVA)/Workloads.java $(PEERS_JAVA)/$(MAIN).java
+	$(Q)$(JAVAC) -cp $(NETTY) -sourcepath $(PEERS_JAVA) -d $@.classes $(PEERS_JAVA)/$(MAIN).java
 	$(Q)printf '#!/bin/sh\nexec %s -cp %s:%s %s "$$@"\n' $(JAVA) $(abspath $@.classes) \
 		$(NETTY) $(MAIN) > $@ && chmod +x $@
 

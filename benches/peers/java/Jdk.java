@@ -1,3 +1,4 @@
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -8,10 +9,10 @@ import java.util.concurrent.TimeUnit;
  * heap until they are due, which is a leak, so the policy is on.
  */
 final class Jdk implements Workloads.Peer<ScheduledFuture<?>> {
-    private final ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
+    private final ScheduledExecutorService executor;
 
-    private Jdk() {
-        executor.setRemoveOnCancelPolicy(true);
+    Jdk(ScheduledExecutorService executor) {
+        this.executor = executor;
     }
 
     @Override
@@ -25,6 +26,8 @@ final class Jdk implements Workloads.Peer<ScheduledFuture<?>> {
     }
 
     public static void main(String[] args) throws InterruptedException {
-        Workloads.main(new Jdk(), args);
+        ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
+        executor.setRemoveOnCancelPolicy(true);
+        Workloads.main(new Jdk(executor), args);
     }
 }
