@@ -18,7 +18,7 @@ pub struct Overview {
 /// Which jobs a list has.
 pub struct Filter {
     pub view: View,
-    pub some: Which,
+    pub which: Which,
     pub from: i64,
     /// Where the list goes on.
     pub next: Option<i64>,
@@ -330,14 +330,14 @@ fn buttons(id: i64, state: &str, token: &str) -> Markup {
 
 pub fn jobs(jobs: &[Row], filter: &Filter, did: Option<&str>, token: &str) -> String {
     let link = |from: i64| {
-        let mut form = filter.some.form(filter.view);
+        let mut form = filter.which.form(filter.view);
         format!(
             "/jobs?{}",
             form.append_pair("from", &from.to_string()).finish()
         )
     };
     let is_dead = filter.view == View::Dead;
-    let [(_, queue), (_, key), (_, error)] = filter.some.fields();
+    let [(_, queue), (_, key), (_, error)] = filter.which.fields();
     let body = html! {
         (news(did))
         h2 { (title(filter.view)) }
@@ -345,10 +345,10 @@ pub fn jobs(jobs: &[Row], filter: &Filter, did: Option<&str>, token: &str) -> St
             input type="hidden" name="view" value=(filter.view.word());
             label { "Queue " input name="queue" value=(queue); } " "
             label { "Key begins with " input name="key" value=(key); } " "
-            @if is_dead { label { "Error has " input name="error" value=(error); } " " }
+            @if is_dead { label { "Error contains " input name="error" value=(error); } " " }
             button { "Show" }
         }
-        @if is_dead && !jobs.is_empty() { (revive_all(&filter.some, token)) }
+        @if is_dead && !jobs.is_empty() { (revive_all(&filter.which, token)) }
         (table(jobs, filter.view, token))
         @if jobs.is_empty() { p.dim { "No job is in this list." } }
         p {
@@ -360,13 +360,13 @@ pub fn jobs(jobs: &[Row], filter: &Filter, did: Option<&str>, token: &str) -> St
 }
 
 /// Revives all jobs of a list, also those that the page does not show. It takes two clicks.
-fn revive_all(some: &Which, token: &str) -> Markup {
+fn revive_all(which: &Which, token: &str) -> Markup {
     html! {
         p { details {
             summary { "Revive all" }
             form method="post" action="/revive-all" {
                 input type="hidden" name="token" value=(token);
-                @for (name, text) in some.fields() { input type="hidden" name=(name) value=(text); }
+                @for (name, text) in which.fields() { input type="hidden" name=(name) value=(text); }
                 button { "Revive all jobs of this list, 10000 at most" }
             }
         } }

@@ -46,7 +46,8 @@ pub enum View {
     Done,
 }
 
-/// Which of them: those of a queue, whose key begins with a text, and whose last error has one.
+/// Which jobs of a list: by their queue, by the beginning of their key, and by a part of their last
+/// error.
 #[derive(Debug, Default)]
 pub struct Which {
     pub queue: Option<String>,
@@ -58,14 +59,11 @@ impl Which {
     fn of(form: &[u8]) -> Result<Which, Refusal> {
         let text = |name| field(form, name).filter(|text| !text.is_empty());
         let [queue, key, error] = ["queue", "key", "error"].map(text);
-        if [&queue, &key, &error]
-            .into_iter()
-            .flatten()
-            .any(|text| text.contains('\0'))
-        {
+        let which = Which { queue, key, error };
+        if which.fields().iter().any(|(_, text)| text.contains('\0')) {
             return refuse(StatusCode::BAD_REQUEST, "no text has a zero byte");
         }
-        Ok(Which { queue, key, error })
+        Ok(which)
     }
 
     /// The names of the fields of a form, and their texts.
@@ -390,18 +388,18 @@ impl Site {
         let Some(view) = View::ALL.into_iter().find(|view| view.word() == word) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such list");
         };
-        let some = Which::of(query.as_bytes())?;
+        let which = Which::of(query.as_bytes())?;
         let from = text("from").and_then(|from| from.parse().ok());
         let from: i64 = from
             .filter(|from| (0..=1_000_000).contains(from))
             .unwrap_or(0);
         let mut client = self.look().map_err(failed)?;
-        let mut jobs = list(&mut client, view, &some, from, MANY + 1).map_err(failed)?;
+        let mut jobs = list(&mut client, view, &which, from, MANY + 1).map_err(failed)?;
         let next = (jobs.len() as i64 > MANY).then_some(from + MANY);
         jobs.truncate(MANY as usize);
         let filter = page::Filter {
             view,
-            some,
+            which,
             from,
             next,
         };
@@ -475,27 +473,27 @@ impl Site {
 
     /// Revives the dead jobs of a list, as many as hwheel.revive_many() does.
     fn revive_all(&self, form: &[u8]) -> Result<Response, Refusal> {
-        let some = Which::of(form)?;
+        let which = Which::of(form)?;
         // Nothing in the texts of the list is a pattern.
-        let plain = |text: &str| {
+        let escaped = |text: &str| {
             let escape = |c: char| matches!(c, '\\' | '%' | '_').then_some('\\');
             let chars = text.chars().flat_map(|c| escape(c).into_iter().chain([c]));
             chars.collect::<String>()
         };
-        let key = some.key.as_deref().map(|key| plain(key) + "%");
-        let error = some.error.as_deref();
-        let error = error.map(|error| format!("%{}%", plain(error)));
+        let key = which.key.as_deref().map(|key| escaped(key) + "%");
+        let error = which.error.as_deref();
+        let error = error.map(|error| format!("%{}%", escaped(error)));
         let rows = self.act(
             "SELECT hwheel.revive_many($1, $2, $3)",
             &[
-                (&some.queue, Type::TEXT),
+                (&which.queue, Type::TEXT),
                 (&key, Type::TEXT),
                 (&error, Type::TEXT),
             ],
         )?;
         let count: i64 = rows[0].get(0);
-        log::info!("{count} jobs live again: {some:?}");
-        let mut form = some.form(View::Dead);
+        log::info!("{count} jobs live again: {which:?}");
+        let mut form = which.form(View::Dead);
         Ok(see_other(&format!(
             "/jobs?{}",
             form.append_pair("did", &count.to_string()).finish()
@@ -537,7 +535,7 @@ fn see_other(path: &str) -> Response {
 fn list(
     client: &mut Client,
     view: View,
-    some: &Which,
+    which: &Which,
     from: i64,
     count: i64,
 ) -> Result<Vec<Row>, Error> {
@@ -551,9 +549,9 @@ fn list(
     client.query_once(
         &sql,
         &[
-            (&some.queue, Type::TEXT),
-            (&some.key, Type::TEXT),
-            (&some.error, Type::TEXT),
+            (&which.queue, Type::TEXT),
+            (&which.key, Type::TEXT),
+            (&which.error, Type::TEXT),
             (&count, Type::INT8),
             (&from, Type::INT8),
         ],
