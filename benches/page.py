@@ -78,7 +78,7 @@ def answer(runs):
         f"{verdict(runs, request('hwheel', 1000), request('timerfd', 1000))}.** With 1,000 connections "
         f"a request pays {timers('timerfd', 1000)} ns in timerfds, {timers('hwheel', 1000)} in a shared "
         "wheel.",
-        "- **The whole request of an echo server is shorter than with libuv's heap: "
+        "- **Shorter requests in an echo server than with libuv's heap: "
         f"{verdict(runs, Side(owned, 'request@100'), Side(heap, 'request@100'))}.** Of some "
         f"{of(owned, 'request@100')} ns of processor time, {in_timers['hwheel, owned']} are in timers "
         f"with an owned wheel, {in_timers['hwheel']} with a shared one, {in_timers['ratas']} with "
@@ -174,7 +174,8 @@ def request(plt, runs):
     """What timers add to a request."""
     figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
     for name in ("hwheel", "hwheel, prefetch", "hwheel, owned", "hwheel, owned, prefetch",
-                 "dates in the object", "ratas", "ratas, prefetch", "wahern/timeout", "libuv, heap", "libevent, common timeouts", "a timerfd each"):
+                 "dates in the object", "ratas", "ratas, prefetch", "wahern/timeout", "libuv, heap",
+                 "libevent, common timeouts", "a timerfd each"):
         program = tables.CONNECTIONS[name]
         line(axes, runs, name, program,
              [(n, Side(f"{program} request {n}", "timers"))

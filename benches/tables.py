@@ -8,7 +8,8 @@ from measured import Side, differ, markdown, median, number, spread
 # Names of the programs that a stranger understands, in the order of the tables.
 OURS = {"hwheel": "hwheel", "hwheel, owned": "hwheel-owned"}
 SHARED = {"hwheel": "hwheel"}
-WHEELS = {"dates in the object (one thread)": "dates", "ratas (one thread)": "ratas", "wahern/timeout (one thread)": "wahern"}
+WHEELS = {"dates in the object (one thread)": "dates", "ratas (one thread)": "ratas",
+          "wahern/timeout (one thread)": "wahern"}
 HEAPS = {"libuv": "libuv", "libevent": "libevent-common"}
 LANGUAGES = {
     "tokio, reset": "tokio", "tokio-util DelayQueue": "delay_queue",
@@ -195,10 +196,11 @@ TABLES = {
             "1,000: one": ("pair 1000", "ns"),
             "two ": ("pair 1000 2", "ns")}),
     "threads": Table(
-        "Cancel and arm by several threads, each with 1,000 timers of its own",
-        "Nanoseconds for each operation of all threads together, by the number of threads. "
-        "With messages, every sixteenth operation sends another thread's wheel a timer, and every "
-        "thread drives its wheel.", THREADS,
+        "Several threads cancel and arm, each with 1,000 timers of its own",
+        "Each column is a number of threads. A figure is the elapsed time in nanoseconds, divided "
+        "by the operations of all threads. In the row with messages each thread also drives its "
+        "wheel, and with every sixteenth operation it sends a timer to the wheel of another thread.",
+        THREADS,
         {f"{n}": (f"{n}", "ns") for n in COUNTS}),
     "ticks": Table(
         "A tick in which one timer is due", "Nanoseconds to arm it and pass the tick, by the "

@@ -1,4 +1,4 @@
-/* hwheel_drain(): every timer that has not fired, exactly once; and a drained wheel. */
+/* hwheel_drain() hands back every timer that has not fired, exactly once, and shuts the wheel. */
 #include "ktap.h"
 
 enum { N = 1000 };

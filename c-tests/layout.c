@@ -1,8 +1,8 @@
 /*
  * The layout of the structs never changes: offsets in bytes, as the compiler
  * of C sees them and as the library reads and writes them. Members may be
- * appended to those that begin with their size. Nor do constants change. And
- * what the library says of itself: its version, and words for errors.
+ * appended to those that begin with their size. The constants never change either.
+ * The last tests read the version and the descriptions of errors.
  */
 #include "ktap.h"
 

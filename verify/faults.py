@@ -106,7 +106,8 @@ def check(faults):
                 wrong.append(f"{fault.name}: there is no C test {test}")
             if rung != "c" and name not in named:
                 wrong.append(f"{fault.name}: there is no test {test}")
-    alone = collections.Counter(rungs.pop() for fault in faults if len(rungs := {rung for rung, _ in fault.tests}) == 1)
+    rungs = [{rung for rung, _ in fault.tests} for fault in faults]
+    alone = collections.Counter(one for one, *others in rungs if not others)
     said = ", ".join(f"{rung} {number}" for rung, number in alone.most_common())
     print("\n".join(wrong) if wrong else f"{len(faults)} faults have their places; caught on one rung: {said}")
     return not wrong
