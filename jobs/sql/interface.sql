@@ -1073,13 +1073,13 @@ BEGIN
 		PERFORM hwheel._refuse('each job has a lease');
 	END IF;
 	RETURN QUERY WITH want AS (
-		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
+		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease) ORDER BY w.id
 	), mine AS (
-		SELECT j.id, num_nonnulls(j.every, j.cron) > 0
-			AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS recurs FROM want w
-		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease AND j.state = 'running'
-			AND j.kind = 'app'
-		ORDER BY j.id FOR UPDATE OF j
+		-- Each for itself. A join may read all live jobs, which can be many more.
+		SELECT j.* FROM want w, LATERAL (SELECT j.id, num_nonnulls(j.every, j.cron) > 0
+				AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS recurs
+			FROM hwheel.job j WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running'
+				AND j.kind = 'app' FOR UPDATE) j
 	), ended AS (
 		DELETE FROM hwheel.job j USING mine m WHERE j.id = m.id AND NOT m.recurs RETURNING j.*
 	), history AS (
@@ -1196,12 +1196,14 @@ BEGIN
 	RETURN QUERY WITH want AS (
 		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
 	), seen AS MATERIALIZED (
-		SELECT j.id, j.fence FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease
-			AND j.state = 'running' AND j.kind = 'app'
+		-- Each for itself: see done_many().
+		SELECT j.* FROM want w, LATERAL (SELECT j.id, j.fence FROM hwheel.job j
+			WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
+			OFFSET 0) j
 	), mine AS MATERIALIZED (
-		SELECT j.id, j.fence FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease
-			AND j.state = 'running' AND j.kind = 'app'
-		FOR UPDATE OF j SKIP LOCKED
+		SELECT j.* FROM want w, LATERAL (SELECT j.id, j.fence FROM hwheel.job j
+			WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
+			FOR UPDATE SKIP LOCKED) j
 	), extended AS (
 		UPDATE hwheel.job j SET lease_until = clock_timestamp()
 			+ coalesce(extend_many.lease_length, j.timeout)
@@ -1225,9 +1227,9 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 			clock_timestamp() + coalesce(retry_after, (0.8 + 0.4 * random())
 				* least(j.backoff * power(2, least(j.attempts - 1, 22)), '1 hour')) AS retry,
 			EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS is_stopped
-		FROM unnest(ids, leases) AS w (id, lease) JOIN hwheel.job j
-			ON j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
-		FOR UPDATE OF j
+		FROM unnest(ids, leases) AS w (id, lease), LATERAL (SELECT j.* FROM hwheel.job j
+			WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
+			FOR UPDATE) j
 	), verdict AS (
 		SELECT *, CASE WHEN NOT is_over THEN retry WHEN recurs THEN '-infinity' END AS planned
 		FROM plan

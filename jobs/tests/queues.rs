@@ -39,6 +39,44 @@ fn done(client: &mut Client, id: i64, lease: i64) -> Result<(), postgres::Error>
     row.map(|_| ())
 }
 
+/// A call of an application reads the jobs that it names, not the backlog. The server has made no
+/// statistics of the table yet.
+#[test]
+fn a_call_of_an_application_does_not_read_the_backlog() {
+    let db = database();
+    db.execute("ALTER TABLE hwheel.job SET (autovacuum_enabled = off)");
+    db.execute(
+        "SELECT hwheel.schedule_many(array_agg('k' || i), array_agg(now()), queue => 'mail')
+        FROM generate_series(1, 5000) i",
+    );
+    let mut client = db.client();
+    let taken = take(&mut client, "mail", 40);
+    assert_eq!(taken.len(), 40);
+    let ids: Vec<i64> = taken.iter().map(|job| job.0).collect();
+    let leases: Vec<i64> = taken.iter().map(|job| job.1).collect();
+    let calls = [
+        "SELECT id FROM hwheel.take('mail', 40) WHERE $1::bigint[] <> $2::bigint[]",
+        "SELECT id FROM hwheel.extend_many($1, $2) WHERE outcome = 'extended'",
+        "SELECT id FROM hwheel.done_many(($1::bigint[])[:20], ($2::bigint[])[:20]) id",
+        "SELECT hwheel._app_failed(($1::bigint[])[21:], ($2::bigint[])[21:], 'no', NULL, false)",
+    ];
+    for call in calls {
+        let mut transaction = client.transaction().unwrap();
+        let rows = transaction.query(call, &[&ids, &leases]).unwrap();
+        let read: i64 = transaction
+            .query_one(
+                "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
+                FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass",
+                &[],
+            )
+            .unwrap()
+            .get(0);
+        transaction.commit().unwrap();
+        assert!(!rows.is_empty(), "{call}");
+        assert!(read <= 400, "{call}: {read}");
+    }
+}
+
 #[test]
 fn a_limit_of_a_queue_holds_over_two_nodes_and_the_death_of_one() {
     let db = database();
