@@ -1534,6 +1534,7 @@ static void drive(void)
 		move_clock(to);
 	else if (to > w.now)
 		w.now = to;
+	w.list.sleeps = w.o.wake != NULL || w.fd >= 0;
 	list_begin(&w.list, wheel_now());
 	w.asleep = 0;
 	if (manual)
@@ -1582,6 +1583,7 @@ static void drive(void)
 		w.asleep = 0;
 	}
 	w.blind = !with_run || !knows_next;
+	w.list.announced = w.blind ? NEVER : run.next_ns;
 	w.max = 0;
 	for (const struct timer *t = w.list.head; t != NULL; t = t->next)
 		EXPECT(t->waited < 1000);
@@ -1618,6 +1620,7 @@ static void begin_tick(void)
 {
 	w.lively = w.o.overload == HWHEEL_OVERLOAD_DROP ? 0 : 4;
 	w.fired_in_call = 0;
+	w.list.sleeps = 1;
 	list_begin(&w.list, wheel_now());
 }
 
@@ -1824,6 +1827,7 @@ static void begin(uint64_t seed)
 	};
 	w.clock = system_clock(w.o.clock);
 	w.fd = -1;
+	w.list.announced = NEVER;
 	w.threads = 1;
 	for (unsigned i = 0; i < 16; i++)
 		clock_of[i] = i == CLOCK_MONOTONIC || i == CLOCK_BOOTTIME || i == CLOCK_REALTIME ?

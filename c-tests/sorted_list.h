@@ -65,6 +65,10 @@ struct list {
 	/* While the wheel is driven: the time and its tick, and the tick of the last timer. */
 	int driving;
 	uint64_t now, goal, reached;
+	/* What the last call has announced; NEVER if that is not known. */
+	uint64_t announced;
+	/* Each call that drives drops what is outdated. This one does. */
+	int sleeps, drops;
 	/* Timers that were cancelled or moved later, and those before the call under way. */
 	unsigned outdated, outdated_before;
 	uint64_t fired, skipped;
@@ -239,6 +243,7 @@ static inline void list_begin(struct list *l, uint64_t now)
 {
 	l->driving = 1;
 	l->outdated_before = l->outdated;
+	l->drops = l->sleeps || now >= l->announced || now / l->tick_ns == l->now / l->tick_ns;
 	l->now = now;
 	l->goal = later(now / l->tick_ns, l->hand_most);
 	l->reached = l->hand_least;
@@ -330,8 +335,9 @@ static inline void list_end(struct list *l, int is_complete)
 	if (!is_complete)
 		return;
 	l->hand_least = l->hand_most = l->goal;
-	/* Each call drops at least 64 of them. */
-	l->outdated -= l->outdated_before < 64 ? l->outdated_before : 64;
+	/* Such a call drops at least 64 of them. */
+	if (l->drops)
+		l->outdated -= l->outdated_before < 64 ? l->outdated_before : 64;
 	/* None is lost. */
 	for (const struct timer *t = l->head; t != NULL && t->last <= l->goal; t = t->next)
 		EXPECT(t->queued || t->running || l->closed);

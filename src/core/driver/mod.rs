@@ -100,9 +100,14 @@ impl<'a> Drive<'a> {
         let hand = wheel.shared.hand.load(Ordering::Relaxed);
         // A hand that is half a step behind moves, so that what it announces is that far ahead.
         let next = wheel.alarm.next_visit().min(hand + STEP / 2);
-        now_ns < wheel.ticks.ns_or_end(next)
+        let d = self.words();
+        let is_nothing = now_ns < wheel.ticks.ns_or_end(next)
             && !wheel.inboxes.are_dirty()
-            && wheel.is_settled(&self.words())
+            && wheel.is_settled(&d);
+        if is_nothing {
+            d.asked_ns.set(now_ns);
+        }
+        is_nothing
     }
 
     /// When the driver has something to do next, in nanoseconds; [`NEVER`] if nothing is armed
@@ -122,8 +127,13 @@ impl<'a> Drive<'a> {
     /// True if all is done.
     pub fn advance(&mut self, now_ns: u64, sink: impl Sink) -> bool {
         let (wheel, thread) = (self.wheel, self.thread);
-        let target = wheel.ticks.at_or_before(now_ns.min(END_OF_TIME - 1));
-        sweep::sweep(wheel, &self.words(), sink, target, thread)
+        let now_ns = now_ns.min(END_OF_TIME - 1);
+        let target = wheel.ticks.at_or_before(now_ns);
+        let d = self.words();
+        let next = wheel.alarm.next_visit().min(d.goal.get() + STEP);
+        let before_ns = d.asked_ns.replace(now_ns);
+        let is_awaited = target >= next || target == wheel.ticks.at_or_before(before_ns);
+        sweep::sweep(wheel, &d, sink, target, thread, is_awaited)
     }
 
     /// Finds the time at which the driver must wake; see `sleep.rs`. True if all is done: false if

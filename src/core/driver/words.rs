@@ -12,6 +12,8 @@ pub(crate) struct Driver {
     pub hand: Cell<u64>,
     /// The goal of the present sweep, as it was announced.
     pub goal: Cell<u64>,
+    /// The time of the last call.
+    pub asked_ns: Cell<u64>,
     /// The levels below this one still have a slot to empty, at the tick of the hand. 0 unless
     /// a sweep has stopped there.
     pub levels_left: Cell<u32>,
@@ -44,6 +46,7 @@ impl Driver {
         Driver {
             hand: Cell::new(hand),
             goal: Cell::new(hand),
+            asked_ns: Cell::new(0),
             levels_left: Cell::new(0),
             collects: Cell::new(false),
             looks_at_all: Cell::new(false),
