@@ -1534,7 +1534,7 @@ static void drive(void)
 		move_clock(to);
 	else if (to > w.now)
 		w.now = to;
-	w.list.sleeps = w.o.wake != NULL || w.fd >= 0;
+	w.list.sleeps = w.fd >= 0;
 	list_begin(&w.list, wheel_now());
 	w.asleep = 0;
 	if (manual)

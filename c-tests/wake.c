@@ -57,7 +57,8 @@ TEST(a_call_says_when_to_call_again)
 	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, HWHEEL_ABS), 0);
 	CHECK_EQ(advance(w, 2 * MS), 50 * MS);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
-	/* The steps of a sleep look at the timers that come next. */
+	/* A call that comes again at the same time looks at the timers that come next. */
+	CHECK_EQ(advance(w, 3 * MS), 50 * MS);
 	CHECK(advance(w, 3 * MS) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, HWHEEL_ABS), 0);
 	CHECK_EQ(advance(w, 4 * MS), 3600 * SEC);

@@ -971,9 +971,9 @@ int hwheel_stop(struct hwheel *wheel);
  *   cancelled or moved to a later time. A call at that time, and a call at the
  *   tick of the call before, removes at least 64 of the earliest of these. The
  *   next such call continues there, so that several calls at the same time make
- *   @next_ns exact. With a descriptor or a wake function, each call does so. If
- *   more than 64 timers share a slot of a higher level, @next_ns may still be
- *   the time at which the wheel enters that slot.
+ *   @next_ns exact. With a descriptor, each call does so. If more than 64
+ *   timers share a slot of a higher level, @next_ns may still be the time at
+ *   which the wheel enters that slot.
  *
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round

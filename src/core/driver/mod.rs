@@ -132,8 +132,9 @@ impl<'a> Drive<'a> {
         let d = self.words();
         let next = wheel.alarm.next_visit().min(d.goal.get() + STEP);
         let before_ns = d.asked_ns.replace(now_ns);
-        let is_awaited = target >= next || target == wheel.ticks.at_or_before(before_ns);
-        sweep::sweep(wheel, &d, sink, target, thread, is_awaited)
+        d.is_awaited
+            .set(target >= next || target == wheel.ticks.at_or_before(before_ns));
+        sweep::sweep(wheel, &d, sink, target, thread)
     }
 
     /// Finds the time at which the driver must wake; see `sleep.rs`. True if all is done: false if

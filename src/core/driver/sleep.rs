@@ -43,6 +43,10 @@ impl Wheel {
         is_enough: &mut impl FnMut() -> bool,
         mut set: impl FnMut(u64),
     ) {
+        if sleeper == Sleeper::System {
+            // Nobody comes before, unless there is something to do.
+            d.is_awaited.set(true);
+        }
         // sleep.begin
         self.alarm.begin_to_sleep();
         // sleep.look
@@ -63,11 +67,19 @@ impl Wheel {
 
     /// The first tick at which a visit is wanted. Never later than the truth, and as exact as
     /// a bounded amount of work allows. The next call goes on with that work.
+    ///
+    /// A loop that is busy comes again before it would sleep until then, and more entries are stale
+    /// by then. So the work waits for a call that comes at the time that was announced, or again at
+    /// the same tick.
     pub(super) fn settle(&self, d: &Driver) -> u64 {
         let hand = d.hand.get();
         d.settled.set(Settled::Enough);
         if d.is_interrupted() {
             return hand;
+        }
+        if !d.is_awaited.get() {
+            d.settled.set(Settled::Unknown);
+            return d.buckets.next_entry(hand);
         }
         let mut left = SETTLE;
         while let Some((number, entered)) = d.buckets.first(hand) {

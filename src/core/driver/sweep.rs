@@ -22,15 +22,13 @@ use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
 
 /// Moves the hand to `target`, handing every timer due by then to `sink` in the order of
-/// ticks, until that says stop; the next call resumes there. True if all is done. `is_awaited` says
-/// whether the caller comes when the last call has said, or again at the same tick.
+/// ticks, until that says stop; the next call resumes there. True if all is done.
 pub(super) fn sweep<S: Sink>(
     wheel: &Wheel,
     d: &Driver,
     sink: S,
     target: u64,
     thread: Thread,
-    is_awaited: bool,
 ) -> bool {
     let shared = &wheel.shared;
     shared.count.sweeps.bump(1);
@@ -54,19 +52,17 @@ pub(super) fn sweep<S: Sink>(
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(d.goal.get(), Ordering::Relaxed);
-            let settles = v.sink.settles();
-            // Before that, more entries would be stale at the time when the caller sleeps.
-            if is_last && settles && is_awaited {
+            d.settled.set(match is_last {
+                true => Settled::Enough,
+                false => Settled::Unknown,
+            });
+            if is_last && v.sink.settles() {
                 next = wheel.settle(d);
+                // A callback has asked for a visit that this sweep has made since.
+                is_last = wheel.alarm.next_visit() > d.goal.get();
             } else {
-                d.settled.set(match is_last && !settles {
-                    true => Settled::Enough,
-                    false => Settled::Unknown,
-                });
                 next = d.buckets.next_entry(next);
             }
-            // A callback has asked for a visit that this sweep has made since.
-            is_last = is_last && (!settles || wheel.alarm.next_visit() > d.goal.get());
         }
         // Its fence is also that of the last visit.end.
         wheel.set_next(next);

@@ -12,8 +12,9 @@ pub(crate) struct Driver {
     pub hand: Cell<u64>,
     /// The goal of the present sweep, as it was announced.
     pub goal: Cell<u64>,
-    /// The time of the last call.
+    /// The time of the last call. It came when the call before had said, or at the same tick.
     pub asked_ns: Cell<u64>,
+    pub is_awaited: Cell<bool>,
     /// The levels below this one still have a slot to empty, at the tick of the hand. 0 unless
     /// a sweep has stopped there.
     pub levels_left: Cell<u32>,
@@ -47,6 +48,7 @@ impl Driver {
             hand: Cell::new(hand),
             goal: Cell::new(hand),
             asked_ns: Cell::new(0),
+            is_awaited: Cell::new(false),
             levels_left: Cell::new(0),
             collects: Cell::new(false),
             looks_at_all: Cell::new(false),
