@@ -244,35 +244,85 @@ TEST(from_its_own_callback_it_is_a_deadlock)
 	CHECK_EQ(own.mod_after, 1);
 }
 
-static struct hwheel *outer;
-static hwheel_timer_t outer_timer;
-static int through_another;
+/* Wheels of which each is driven in the callback of the one before. */
+static struct {
+	struct hwheel *w;
+	hwheel_timer_t timer;
+} nest[3];
+static unsigned refused_at_depth;
 
-static void wait_for_the_outer(struct hwheel *w, const struct hwheel_event *e)
+/* In the last one, each call that would wait for one of the callbacks around it is refused. */
+static void drive_the_next(struct hwheel *w, const struct hwheel_event *e)
 {
-	through_another = hwheel_timer_delete_sync(outer, outer_timer);
+	unsigned next = (unsigned)e->cookie + 1;
+	struct hwheel_event left;
+
+	if (next < COUNT(nest)) {
+		CHECK_EQ(hwheel_advance(nest[next].w, MS, NULL, 0, NULL), 0);
+		return;
+	}
+	for (unsigned i = 0; i < COUNT(nest); i++) {
+		CHECK_EQ(hwheel_drain(nest[i].w, &left, 1), -EDEADLK);
+		CHECK_EQ(hwheel_timer_delete_sync(nest[i].w, nest[i].timer), -EDEADLK);
+		CHECK_EQ(hwheel_timer_shutdown_sync(nest[i].w, nest[i].timer), -EDEADLK);
+		CHECK_EQ(hwheel_stop(nest[i].w), -EDEADLK);
+		CHECK_EQ(hwheel_destroy(nest[i].w), -EDEADLK);
+		refused_at_depth++;
+	}
 }
 
-static void drive_an_inner_wheel(struct hwheel *w, const struct hwheel_event *e)
+TEST(also_at_any_depth_of_wheels)
 {
-	struct hwheel *inner = (struct hwheel *)(uintptr_t)e->cookie;
-
-	hwheel_advance(inner, SEC, NULL, 0, NULL);
+	refused_at_depth = 0;
+	for (unsigned i = 0; i < COUNT(nest); i++) {
+		nest[i].w = ktap_manual(0, 0, 0, 0);
+		CHECK_EQ(hwheel_timer_setup(nest[i].w, drive_the_next, i, &nest[i].timer), 0);
+		CHECK_EQ(hwheel_timer_mod(nest[i].w, nest[i].timer, MS, 0), 0);
+	}
+	CHECK_EQ(hwheel_advance(nest[0].w, MS, NULL, 0, NULL), 0);
+	CHECK_EQ(refused_at_depth, COUNT(nest));
+	/* nothing has changed: each can be armed, and waited for */
+	for (unsigned i = 0; i < COUNT(nest); i++) {
+		CHECK_EQ(hwheel_timer_mod(nest[i].w, nest[i].timer, MS, 0), 0);
+		CHECK_EQ(hwheel_timer_delete_sync(nest[i].w, nest[i].timer), 1);
+		CHECK_EQ(hwheel_destroy(nest[i].w), 0);
+	}
 }
 
-TEST(also_through_another_wheel)
-{
-	struct hwheel *inner = ktap_manual(0, 0, 0, 0);
+static hwheel_timer_t queued[2];
 
-	outer = ktap_manual(0, 0, 0, 0);
-	through_another = 0;
-	CHECK_EQ(hwheel_once(inner, MS, wait_for_the_outer, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_timer_setup(outer, drive_an_inner_wheel, (uintptr_t)inner, &outer_timer), 0);
-	CHECK_EQ(hwheel_timer_mod(outer, outer_timer, MS, 0), 0);
-	CHECK_EQ(hwheel_advance(outer, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(through_another, -EDEADLK);
-	CHECK_EQ(hwheel_destroy(inner), 0);
-	CHECK_EQ(hwheel_destroy(outer), 0);
+static void no_request(struct hwheel *w, void *arg)
+{
+}
+
+static void run_the_other_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	if (e->timer == queued[0]) {
+		CHECK_EQ(hwheel_run_queued(w), 1);
+		return;
+	}
+	for (unsigned i = 0; i < COUNT(queued); i++)
+		for (unsigned c = 0; c < COUNT(both); c++)
+			CHECK_EQ(both[c](w, queued[i]), -EDEADLK);
+	atomic_fetch_add(&calls, 1);
+}
+
+TEST(also_in_a_callback_that_runs_another)
+{
+	const struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = no_request,
+	};
+	WHEEL w = ktap_made(&o);
+
+	reset();
+	for (unsigned i = 0; i < COUNT(queued); i++) {
+		CHECK_EQ(hwheel_timer_setup(w, run_the_other_inside, 0, &queued[i]), 0);
+		CHECK_EQ(hwheel_timer_mod(w, queued[i], (1 + i) * MS, 0), 0);
+	}
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(atomic_load(&calls), 1);
+	CHECK_EQ(hwheel_run_queued(w), 0);
 }
 
 static struct {

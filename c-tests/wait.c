@@ -71,54 +71,6 @@ TEST(no_other_callback_runs_on_the_caller_s_stack)
 	in_a_child(a_foreign_callback);
 }
 
-/* Callbacks that wait for each other in a ring, one for each worker. */
-enum { MOST = 4 };
-static hwheel_timer_t ring[MOST];
-static atomic_int inside, refused, waited, in_ring;
-
-static void wait_for_the_next(struct hwheel *wheel, const struct hwheel_event *e)
-{
-	int n = atomic_load(&in_ring), result;
-
-	atomic_fetch_add(&inside, 1);
-	until(&inside, n);
-	result = hwheel_timer_delete_sync(wheel, ring[(e->cookie + 1) % (unsigned)n]);
-	atomic_fetch_add(result == -EDEADLK ? &refused : &waited, 1);
-	if (result != -EDEADLK && result != 0)
-		_exit(3);
-}
-
-static void ring_of(int n)
-{
-	wheel((uint32_t)n, 0);
-	atomic_store(&in_ring, n);
-	atomic_store(&inside, 0);
-	atomic_store(&refused, 0);
-	atomic_store(&waited, 0);
-	for (int i = 0; i < n; i++)
-		EXPECT(hwheel_timer_setup(w, wait_for_the_next, (uint64_t)i, &ring[i]), 0);
-	EXPECT(hwheel_start(w), 0);
-	for (int i = 0; i < n; i++)
-		EXPECT(hwheel_timer_mod(w, ring[i], MS, 0), 0);
-	until(&refused, 1);
-	until(&waited, n - 1);
-	/* one of them gets the error, and all go on */
-	EXPECT(atomic_load(&refused), 1);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-static void rings(void)
-{
-	for (int round = 0; round < 50; round++)
-		for (int n = 2; n <= MOST; n++)
-			ring_of(n);
-}
-
-TEST(of_callbacks_that_wait_for_each_other_one_is_refused)
-{
-	in_a_child(rings);
-}
-
 static atomic_int told;
 
 static void delete_none(struct hwheel *wheel, const struct hwheel_event *e)
@@ -135,56 +87,6 @@ TEST(handle_0_is_stale_in_a_callback_too)
 	CHECK_EQ(hwheel_once(manual, MS, delete_none, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(manual, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(atomic_load(&told), 1);
-}
-
-/* The callbacks of two wheels wait for each other, each in its tick thread; some of them wait
- * for the end of all callbacks of the other wheel. */
-static struct hwheel *other;
-static unsigned stopping;
-
-static void wait_in_the_other(struct hwheel *wheel, const struct hwheel_event *e)
-{
-	int mine = wheel == w, result;
-
-	atomic_fetch_add(&inside, 1);
-	until(&inside, 2);
-	if ((unsigned)mine < stopping)
-		result = hwheel_stop(mine ? other : w);
-	else
-		result = hwheel_timer_delete_sync(mine ? other : w, mine ? b : a);
-	atomic_fetch_add(result == -EDEADLK ? &refused : &waited, 1);
-}
-
-static void two_wheels(void)
-{
-	atomic_store(&inside, 0);
-	atomic_store(&refused, 0);
-	atomic_store(&waited, 0);
-	wheel(0, 0);
-	other = w;
-	wheel(0, 0);
-	EXPECT(hwheel_timer_setup(w, wait_in_the_other, 0, &a), 0);
-	EXPECT(hwheel_timer_setup(other, wait_in_the_other, 0, &b), 0);
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_start(other), 0);
-	EXPECT(hwheel_timer_mod(w, a, MS, 0), 0);
-	EXPECT(hwheel_timer_mod(other, b, MS, 0), 0);
-	until(&refused, 1);
-	until(&waited, 1);
-	EXPECT(hwheel_destroy(w), 0);
-	EXPECT(hwheel_destroy(other), 0);
-}
-
-static void two_wheels_where_none_one_or_both_stop(void)
-{
-	for (int round = 0; round < 30; round++)
-		for (stopping = 0; stopping <= 2; stopping++)
-			two_wheels();
-}
-
-TEST(also_across_two_wheels)
-{
-	in_a_child(two_wheels_where_none_one_or_both_stop);
 }
 
 /* All that wait are in the queue of a worker that waits. */

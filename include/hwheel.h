@@ -385,13 +385,12 @@ int hwheel_own(struct hwheel *wheel);
  * * -EPERM - the wheel is an owned one, and another thread owns it or nobody
  *   does. hwheel_own() comes first then.
  * * -EDEADLK - the call comes from a callback, the executor or the wake
- *   function of this wheel, or from a callback that another callback waits for;
- *   nothing has changed.
+ *   function of this wheel; nothing has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: no other thread may use the wheel during or after this call. May run
  * queued callbacks on the caller's stack. Blocks until every running callback
- * has returned.
+ * has returned. Two callbacks that destroy each other's wheels never return.
  */
 int hwheel_destroy(struct hwheel *wheel);
 
@@ -765,16 +764,16 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * timer may be armed again while this call waits. The call then cancels the
  * timer each time, and still returns 1.
  *
- * Callbacks may wait for each other's timers as long as they form no cycle. The
- * call that would close a cycle fails, even across wheels.
+ * Two callbacks that wait for each other never return, in one wheel or in two.
+ * The same holds for a longer cycle of callbacks.
  *
  * Return:
  * * 1 - the timer was pending, its callback had armed it again, or the callback
  *   was taken out of the queue, even if the timer no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the call comes from this timer's callback, or from a callback
- *   that this timer's callback waits for; nothing has changed.
+ * * -EDEADLK - the call comes from this timer's callback, or from a callback of
+ *   another timer or wheel that runs inside of it; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
  *   another thread. A callback that has freed its own timer gets this, too.
  * * -ESHUTDOWN - this is a forked child.
@@ -813,13 +812,16 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
  * not running on any thread and never starts again.
  *
+ * Two callbacks that wait for each other never return, in one wheel or in two.
+ * The same holds for a longer cycle of callbacks.
+ *
  * Return:
  * * 1 - the timer was pending and will not fire, or its callback was taken out
  *   of the queue, even if the timer no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the call comes from this timer's callback, or from a callback
- *   that this timer's callback waits for; nothing has changed.
+ * * -EDEADLK - the call comes from this timer's callback, or from a callback of
+ *   another timer or wheel that runs inside of it; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
  *   another thread. A callback that has freed its own timer gets this, too.
  * * -ESHUTDOWN - this is a forked child.
@@ -937,14 +939,14 @@ int hwheel_start(struct hwheel *wheel);
  *   started it again.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the call comes from a callback, the executor or the wake
- *   function of this wheel, or from a callback that another callback waits for;
- *   nothing has changed.
+ *   function of this wheel; nothing has changed.
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, but not in a callback of this wheel. Blocks until every
  * running callback has returned and no other thread drives, so the caller must
- * not hold a lock that a callback takes.
+ * not hold a lock that a callback takes. Two callbacks that stop each other's
+ * wheels never return.
  */
 int hwheel_stop(struct hwheel *wheel);
 

@@ -16,7 +16,7 @@
  * Lifetimes. A Wheel outlives its Timers and is not closed before them, and the
  * data that a callback captures outlives the Timer. So declare the wheel, the data
  * and the timer in this order. The destructor of a Timer waits for its callback,
- * unless it runs in it, or in a callback for which that callback waits.
+ * unless it runs in it. Two callbacks that wait for each other never return.
  *
  * Threads. The rules are those of C: any thread arms, cancels and asks. The
  * objects of this header are plain objects: no other thread may use one while it
@@ -884,7 +884,7 @@ public:
 
 	/**
 	 * Cancel it, wait for its callback, and free it. Its own callback does not wait,
-	 * and continues; nor does a callback for which it waits: that would be a cycle.
+	 * and continues.
 	 */
 	void reset() noexcept
 	{

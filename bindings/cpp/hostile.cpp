@@ -203,36 +203,6 @@ static void timers_end_in_any_order()
 	}
 }
 
-/* Two callbacks that end each other's timers: one would wait for the other. */
-static void callbacks_end_each_other()
-{
-	for (int round = 0; round < 100; round++) {
-		Wheel wheel;
-		Options options;
-		std::atomic<int> running(0), ended(0);
-		Timer a, b;
-		auto end_a = [&]() { a.cancel_sync(); };
-		auto end_b = [&]() { b.cancel_sync(); };
-		const auto meet = [&running, &ended](const std::function<void()> &end) {
-			running++;
-			for (int i = 0; i < 1000 && running < 2; i++)
-				std::this_thread::yield();
-			end();
-			ended++;
-		};
-		const auto first = [&](const Event &) { meet(end_b); };
-		const auto second = [&](const Event &) { meet(end_a); };
-
-		options.workers = 2;
-		CHECK(wheel.open(options).ok() && wheel.start().ok());
-		CHECK(a.setup(wheel, std::ref(first)).ok() && b.setup(wheel, std::ref(second)).ok());
-		CHECK(a.mod(Time()).ok() && b.mod(Time()).ok());
-		while (ended == 0)
-			std::this_thread::yield();
-		CHECK(wheel.stop().ok());
-	}
-}
-
 /* A callback makes every call, and those that would wait for itself are refused. */
 static void a_callback_calls_everything()
 {
@@ -325,7 +295,6 @@ int main()
 	use_after_move();
 	one_closes_while_others_use_it();
 	timers_end_in_any_order();
-	callbacks_end_each_other();
 	a_callback_calls_everything();
 	a_forked_child_gets_errors();
 	hostile_arguments();

@@ -378,7 +378,7 @@ impl Wheel {
     }
 
     /// As [`delete`](Wheel::delete). When it returns, the handler is not running for
-    /// this timer on any thread.
+    /// this timer on any thread. Two calls of handlers that wait for each other never return.
     ///
     /// # Errors
     /// [`Error::Stale`]; [`Error::Deadlock`] if the handler runs for this timer on the
@@ -581,9 +581,11 @@ impl Wheel {
     /// Stops the tick thread. When it returns, the handler is not running and will not
     /// be called. Timers stay pending: start again, poll, or drain.
     ///
+    /// Two handlers that stop or drop each other's wheels never return.
+    ///
     /// # Errors
-    /// [`Error::Deadlock`] in the handler, or in the handler of another wheel that this
-    /// handler waits for; [`Error::Busy`] if another thread is stopping the wheel.
+    /// [`Error::Deadlock`] in the handler; [`Error::Busy`] if another thread is stopping the
+    /// wheel.
     ///
     /// # Panics
     /// If the handler has panicked.

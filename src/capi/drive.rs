@@ -257,14 +257,14 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 ///   started it again.
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the call comes from a callback, the executor or the wake
-///   function of this wheel, or from a callback that another callback waits for;
-///   nothing has changed.
+///   function of this wheel; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel. Blocks until every
 /// running callback has returned and no other thread drives, so the caller must
-/// not hold a lock that a callback takes.
+/// not hold a lock that a callback takes. Two callbacks that stop each other's
+/// wheels never return.
 #[no_mangle]
 pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
     with(wheel, |h| h.stop().map(|()| 0))

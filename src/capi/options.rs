@@ -116,13 +116,12 @@ pub extern "C" fn hwheel_own(wheel: Wheel<'_>) -> c_int {
 /// * -EPERM - the wheel is an owned one, and another thread owns it or nobody
 ///   does. hwheel_own() comes first then.
 /// * -EDEADLK - the call comes from a callback, the executor or the wake
-///   function of this wheel, or from a callback that another callback waits for;
-///   nothing has changed.
+///   function of this wheel; nothing has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: no other thread may use the wheel during or after this call. May run
 /// queued callbacks on the caller's stack. Blocks until every running callback
-/// has returned.
+/// has returned. Two callbacks that destroy each other's wheels never return.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
     if wheel.is_null() {

@@ -226,16 +226,16 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// timer may be armed again while this call waits. The call then cancels the
 /// timer each time, and still returns 1.
 ///
-/// Callbacks may wait for each other's timers as long as they form no cycle. The
-/// call that would close a cycle fails, even across wheels.
+/// Two callbacks that wait for each other never return, in one wheel or in two.
+/// The same holds for a longer cycle of callbacks.
 ///
 /// Return:
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
 ///   was taken out of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - the call comes from this timer's callback, or from a callback
-///   that this timer's callback waits for; nothing has changed.
+/// * -EDEADLK - the call comes from this timer's callback, or from a callback of
+///   another timer or wheel that runs inside of it; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread. A callback that has freed its own timer gets this, too.
 /// * -ESHUTDOWN - this is a forked child.
@@ -276,13 +276,16 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 /// Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
 /// not running on any thread and never starts again.
 ///
+/// Two callbacks that wait for each other never return, in one wheel or in two.
+/// The same holds for a longer cycle of callbacks.
+///
 /// Return:
 /// * 1 - the timer was pending and will not fire, or its callback was taken out
 ///   of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - the call comes from this timer's callback, or from a callback
-///   that this timer's callback waits for; nothing has changed.
+/// * -EDEADLK - the call comes from this timer's callback, or from a callback of
+///   another timer or wheel that runs inside of it; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread. A callback that has freed its own timer gets this, too.
 /// * -ESHUTDOWN - this is a forked child.

@@ -2,7 +2,6 @@
 
 use super::frames::{Frame, ANY};
 use super::pool::{Offer, Pool};
-use super::waits::wait_for;
 use super::{Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::period::KEYED;
@@ -17,8 +16,7 @@ impl Host {
     /// Whether this thread is inside the callback of that timer, or of ANY.
     #[inline(never)]
     pub(super) fn is_inside(&self, timer: Handle) -> bool {
-        // SAFETY: this thread's own.
-        unsafe { Frame::has(Frame::innermost(), (self.id, timer)) }
+        Frame::find(self.id, timer, |_| {})
     }
 
     /// Calls the callback of a timer.
@@ -126,8 +124,7 @@ impl Host {
                 pool.finished();
             }
         };
-        let cancel = || self.wheel.cancel_sync(self, timer, shut, wait);
-        let was = wait_for(self.waits, (self.id, timer), cancel).ok_or(-libc::EDEADLK)?;
+        let was = self.wheel.cancel_sync(self, timer, shut, wait);
         Ok(revoked || was?)
     }
 

@@ -6,7 +6,6 @@ use super::host::{Call, Host};
 use super::keys::Keys;
 use super::pool::Pool;
 use super::times::Manual;
-use super::waits::WAITS;
 use super::{numbers, tick_thread, Errno, Options};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
@@ -63,7 +62,6 @@ impl Host {
     }
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
-        let waits = WAITS.get().ok_or(-libc::ENOMEM)?;
         let clock = clock::id(options.clock);
         let start = clock.map_or(options.start_ns, clock::now);
         let id = next_id(start);
@@ -97,7 +95,6 @@ impl Host {
         unsafe {
             make_at!(at => Host {
                 id: id,
-                waits: waits,
                 clock: clock,
                 pool: pool,
                 options: *options,

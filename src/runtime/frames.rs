@@ -5,9 +5,6 @@ use super::at_hand;
 use crate::core::state::Handle;
 use core::cell::Cell;
 
-/// A callback that a thread may be inside, or wait for: the id of a wheel, and the
-/// handle of the callback's timer, or ANY.
-pub(super) type Target = (u64, Handle);
 /// Any of the caller's functions of the wheel. No timer has this handle.
 pub(super) const ANY: Handle = 0;
 /// The function that wakes the driver. No timer has this handle, either.
@@ -33,7 +30,7 @@ impl Frame {
             host,
             timer: Cell::new(0),
             again: Cell::new(false),
-            outer: Frame::innermost(),
+            outer: innermost(),
         };
         at_hand::with(|mine| mine.inside.set((&raw const frame).cast()));
         let result = guarded(|| f(&frame));
@@ -41,37 +38,25 @@ impl Frame {
         result
     }
 
-    /// The innermost frame of this thread.
-    pub(super) fn innermost() -> *const Frame {
-        at_hand::with(|mine| mine.inside.get()).cast()
-    }
-
-    /// The frame in which the thread of these frames is inside `target`.
-    ///
-    /// # Safety
-    /// `at` is the innermost frame of a thread that does not leave it.
-    pub(super) unsafe fn find<'a>(
-        mut at: *const Frame,
-        (host, timer): Target,
-    ) -> Option<&'a Frame> {
-        // SAFETY: frames live on their thread's stack, outer ones longer.
+    /// Whether this thread is inside the function of that timer and wheel, or of [`ANY`]. `see`
+    /// gets the frame. A callback may drive another wheel: all frames count.
+    pub(super) fn find(host: u64, timer: Handle, see: impl FnOnce(&Frame)) -> bool {
+        let mut at = innermost();
+        // SAFETY: frames live on this thread's stack, outer ones longer.
         while let Some(frame) = unsafe { at.as_ref() } {
             if frame.host == host && (timer == ANY || frame.timer.get() == timer) {
-                return Some(frame);
+                see(frame);
+                return true;
             }
             at = frame.outer;
         }
-        None
+        false
     }
+}
 
-    /// Whether the thread of these frames is inside `target`.
-    ///
-    /// # Safety
-    /// As for `find`.
-    pub(super) unsafe fn has(at: *const Frame, target: Target) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { Frame::find(at, target) }.is_some()
-    }
+/// The innermost frame of this thread, or null.
+fn innermost() -> *const Frame {
+    at_hand::with(|mine| mine.inside.get()).cast()
 }
 
 /// Runs `f`. An exception or a panic that would leave an `extern "C"` function ends

@@ -4,7 +4,6 @@ use super::keys::Keys;
 use super::options::WheelInC;
 use super::pool::Pool;
 use super::times::Manual;
-use super::waits::Waits;
 use super::{Errno, Options};
 use crate::core::driver::Fired;
 use crate::core::stats::Tally;
@@ -24,7 +23,6 @@ pub(crate) type Call = unsafe fn(&Host, &Fired);
 pub(crate) struct Host {
     pub wheel: Wheel,
     pub id: u64,
-    pub(super) waits: &'static Mutex<Waits>,
     /// The system's clock that the wheel uses; `None` for the caller's.
     pub clock: Option<libc::clockid_t>,
     /// The caller's time, on a manual clock.

@@ -16,7 +16,6 @@ pub(crate) mod stats;
 mod tick_thread;
 mod timers;
 pub(crate) mod times;
-mod waits;
 
 pub(crate) use host::Host;
 pub(crate) use options::Options;

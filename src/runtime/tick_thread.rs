@@ -3,7 +3,6 @@
 use super::drive::{Sleep, Until, DRIVEN, IDLE, STOPPING};
 use super::frames::ANY;
 use super::pool::Pool;
-use super::waits::wait_for;
 use super::{Errno, Host};
 use crate::core::alarm::Sleeper;
 use crate::sync::{lock, try_lock, Ordering};
@@ -40,10 +39,9 @@ impl Host {
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check_mine()?;
-        wait_for(self.waits, (self.id, ANY), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
-    }
-
-    fn stop_now(&self) -> Result<(), Errno> {
+        if self.is_inside(ANY) {
+            return Err(-libc::EDEADLK);
+        }
         // Acquire: what callbacks did before the last stop; pairs with the Release below.
         self.stopping
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)

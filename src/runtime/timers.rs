@@ -98,10 +98,7 @@ impl Host {
     /// destroys the wheel. The function may change `errno`.
     #[cold]
     fn call_to_wake(&self) -> Kick {
-        // SAFETY: this thread's own.
-        let outer = unsafe { Frame::find(Frame::innermost(), (self.id, WAKE)) };
-        if let Some(outer) = outer {
-            outer.again.set(true);
+        if Frame::find(self.id, WAKE, |outer| outer.again.set(true)) {
             return Kick::No;
         }
         // Relaxed: see `destroy`.

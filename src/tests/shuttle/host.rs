@@ -86,8 +86,6 @@ struct World {
     called: AtomicU64,
     /// Drains that are under way, or were not refused.
     drains: AtomicU64,
-    /// The callbacks of the first two timers wait for each other, and do nothing else.
-    mutual: AtomicBool,
     /// The requests to the executor's thread, and whether it is to end.
     asked: Mutex<(u64, bool)>,
     ask: Condvar,
@@ -103,6 +101,11 @@ unsafe impl Send for World {}
 std::thread_local! {
     /// That of the execution: the threads of one run in one of the system's.
     static WORLD: Cell<*const World> = const { Cell::new(std::ptr::null()) };
+}
+
+shuttle::thread_local! {
+    /// A bit for each of the shared timers whose callback the thread is in.
+    static INSIDE: Cell<u64> = Cell::new(0);
 }
 
 fn world<'a>() -> &'a World {
@@ -145,11 +148,9 @@ unsafe fn callback(host: &Host, fired: &Fired) {
     add(&w.called, 1);
     assert!(fired.func != 0 && (fired.handle == 0) == (fired.kind & KEYED != 0));
     let mut rng = numbers();
-    if w.mutual.load(Ordering::Relaxed) {
-        let [a, b] = [0, 1].map(|n| w.shared[n].load(Ordering::Relaxed));
-        let other = if fired.handle == a { b } else { a };
-        return w.await_end(host, other);
-    }
+    let outer = INSIDE.with(Cell::get);
+    let mine = (0..SHARED).find(|n| fired.handle == w.shared[*n].load(Ordering::Relaxed));
+    INSIDE.with(|inside| inside.set(outer | mine.map_or(0, |n| 1 << n)));
     match rng.below(10) {
         0 => is_refused_inside(host),
         1 => w.wait_for_another(host, &mut rng),
@@ -159,6 +160,7 @@ unsafe fn callback(host: &Host, fired: &Fired) {
         5 => w.arm_one_call(host, &mut rng),
         _ => thread::yield_now(),
     }
+    INSIDE.with(|inside| inside.set(outer));
 }
 
 unsafe extern "C-unwind" fn execute(host: *mut WheelInC, _: Option<NonNull<WheelInC>>) {
@@ -215,7 +217,6 @@ impl World {
             fired: AtomicU64::new(0),
             called: AtomicU64::new(0),
             drains: AtomicU64::new(0),
-            mutual: AtomicBool::new(false),
             asked: Mutex::new((0, false)),
             ask: Condvar::new(),
         };
@@ -329,13 +330,22 @@ impl World {
         }
     }
 
+    /// Waits for one of the shared timers. In the callback of one, only for a later one, so that
+    /// no two wait for each other, or for itself, which is refused.
     fn wait_for_another(&self, host: &Host, rng: &mut Rng) {
-        self.await_end(host, self.pick(rng));
+        let n = rng.below(SHARED as u64);
+        let inside = INSIDE.with(Cell::get);
+        if inside >> n > 1 {
+            return;
+        }
+        let was = self.await_end(host, self.shared[n as usize].load(Ordering::Relaxed));
+        assert_eq!(was == -libc::EDEADLK, inside >> n == 1);
     }
 
-    fn await_end(&self, host: &Host, timer: Handle) {
-        let was = host.cancel_sync(timer, false);
-        self.says(right(was, &[libc::EDEADLK]) == 1);
+    fn await_end(&self, host: &Host, timer: Handle) -> i32 {
+        let was = right(host.cancel_sync(timer, false), &[libc::EDEADLK]);
+        self.says(was == 1);
+        was
     }
 
     /// Drives; false if that was refused.

@@ -194,7 +194,7 @@ fn two_that_advance() {
 }
 
 /// Threads that come and go in two wheels, one of which is made and destroyed
-/// meanwhile: the list of waits, and the inboxes of threads.
+/// meanwhile: the inboxes of threads.
 #[test]
 fn threads_and_wheels_that_come_and_go() {
     check(|rng, tally| {
