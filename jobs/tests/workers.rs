@@ -163,13 +163,14 @@ fn each_job_has_one_effect_though_workers_are_killed() {
         while !language.slow.iter().all(|queue| begun(queue) > 0) {
             sleep(Duration::from_millis(50));
         }
+        // Before a kill, which would be one of its attempts.
+        db.wait("SELECT state = 'dead' AND attempts = 4 AND last_error LIKE '%it does not work' FROM hwheel.job WHERE key = 'bad'");
         first.kill();
         let mut third = start();
         sleep(Duration::from_millis(500));
         third.kill();
         let fourth = start();
         all_sent_once(db, 100 * language.sends.len() as i64);
-        db.wait("SELECT state = 'dead' AND attempts = 4 AND last_error LIKE '%it does not work' FROM hwheel.job WHERE key = 'bad'");
         second.kill();
         for queue in language.slow {
             fourth.wait_for_log(&format!("begin slow-{queue}"));
