@@ -276,6 +276,35 @@ fn a_function_learns_that_its_lease_is_lost_and_may_not_end_its_job() {
 }
 
 #[test]
+fn a_process_that_was_frozen_learns_that_its_lease_has_ended() {
+    for_each(|language, db| {
+        let mut worker = language.start(db, &[("LEASE", "1")]);
+        for queue in language.slow {
+            schedule(db, queue, queue, ", payload => '60', max_attempts => 1");
+            worker.wait_for_log(&format!("begin {queue} 1"));
+        }
+        worker.signal(libc::SIGSTOP);
+        db.wait(
+            "SELECT bool_and(state = 'dead' AND last_error = 'the lease ran out') FROM hwheel.job",
+        );
+        worker.signal(libc::SIGCONT);
+        for queue in language.slow {
+            worker.wait_for_log(&format!("stop {queue} 1 the lease has ended"));
+        }
+        // It goes on, and what it says of the old runs changes nothing.
+        for queue in language.sends {
+            schedule(db, &format!("s-{queue}"), queue, "");
+        }
+        all_sent_once(db, language.sends.len() as i64);
+        assert!(worker.end(), "{}", worker.log());
+        assert!(db.is(&format!(
+            "SELECT count(*) = {} AND bool_and(state = 'dead' AND last_error = 'the lease ran out') FROM hwheel.job",
+            language.slow.len()
+        )));
+    });
+}
+
+#[test]
 fn a_lease_lasts_as_long_as_its_function_and_up_to_the_timeout() {
     for_each(|language, db| {
         let worker = language.start(db, &[("LEASE", "0.6")]);
