@@ -74,12 +74,22 @@ jobs-workers:
 			&& go mod edit -replace $(GO_WORKER)=$(abspath jobs/workers/go) && go mod tidy; } >/dev/null 2>&1; \
 	then go vet . && go build -o ../program-go .; \
 	else echo 'SKIPPED: go'; fi
+	$(Q)rm -rf $(WORKERS)/rust/src $(WORKERS)/rust/hwheel-worker-* $(WORKERS)/program-rust
+	$(Q)mkdir -p $(WORKERS)/rust/src/bin && cp jobs/Cargo.lock $(WORKERS)/rust/ \
+		&& cp jobs/tests/workers/program.rs $(WORKERS)/rust/src/bin/
+	$(Q)printf '%s\n' '[package]' 'name = "program"' 'edition = "2021"' '[workspace]' '[dependencies]' \
+		'hwheel-worker = { path = "hwheel-worker-$(VERSION)" }' 'postgres = "0.19"' \
+		"$$(grep ^env_logger jobs/workers/rust/Cargo.toml)" > $(WORKERS)/rust/Cargo.toml
+	$(Q)$(call JOBS_CARGO,package) -q -p hwheel-worker --no-verify --allow-dirty
+	$(Q)tar -xmzf $(TARGET)/jobs/package/hwheel-worker-$(VERSION).crate -C $(WORKERS)/rust
+	$(Q)cd $(WORKERS)/rust && $(CARGO) build -q --target-dir target && cp target/debug/program ../program-rust
 
 # Most of the time the tests wait.
 JOBS_THREADS = --test-threads 4
 test-jobs: jobs-workers
 	$(need-postgres)
 	$(call say,TEST,jobs)
+	$(Q)$(call JOBS_CARGO,test) -q --doc -p hwheel-worker
 	$(Q)HWHEEL_WORKERS='$(abspath $(WORKERS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
 

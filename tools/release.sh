@@ -14,7 +14,7 @@ version)
 		grep -qF -- "$2" "$1" || { echo "$1 does not name $version"; wrong=1; }
 	}
 	named Makefile "VERSION := $version"
-	for manifest in Cargo.toml jobs/Cargo.toml bindings/rust/async/Cargo.toml; do named $manifest "version = \"$version\""; done
+	for manifest in Cargo.toml jobs/Cargo.toml bindings/rust/async/Cargo.toml jobs/workers/rust/Cargo.toml; do named $manifest "version = \"$version\""; done
 	for part in MAJOR:1 MINOR:2 PATCH:3; do
 		named include/hwheel.h "#define HWHEEL_VERSION_${part%:*} $(echo "$version" |
 			cut -d . -f "${part#*:}")"

@@ -67,6 +67,7 @@ fn worker(language: &str, text: &str) -> Option<Vec<PathBuf>> {
     let (needs, file) = match language {
         "python" => ("venv", "readme.py"),
         "js" => ("program.mjs", "readme.mjs"),
+        "rust" => ("program-rust", "rust/src/bin/readme.rs"),
         _ => ("program-go", "go/readme/main.go"),
     };
     if !tools.join(needs).exists() {
@@ -78,6 +79,14 @@ fn worker(language: &str, text: &str) -> Option<Vec<PathBuf>> {
     Some(match language {
         "python" => vec![tools.join("venv/bin/python"), file],
         "js" => vec!["node".into(), file],
+        "rust" => {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--target-dir", "target", "--bin", "readme"]);
+            let output = build.current_dir(tools.join("rust")).output();
+            let output = output.expect("cargo");
+            assert!(output.status.success(), "{output:?}");
+            vec![tools.join("rust/target/debug/readme")]
+        }
         _ => {
             let mut build = Command::new("go");
             build.args(["build", "-o", "../readme-go", "./readme"]);
@@ -114,7 +123,7 @@ fn each_block_of_the_readme_runs() {
                 for line in text.lines() {
                     match line.split_whitespace().next() {
                         // The role and the database are there, and the demo is another test.
-                        Some("sudo" | "make" | "export" | "pip" | "npm" | "go" | "#") => {
+                        Some("sudo" | "make" | "export" | "pip" | "npm" | "go" | "cargo" | "#") => {
                             left_out.push(line.to_owned())
                         }
                         _ => shell(line, &db.url),
@@ -148,7 +157,7 @@ fn each_block_of_the_readme_runs() {
                 ran += 1;
             }
             // A worker: it runs what is due, and ends when it has to.
-            "python" | "js" | "go" => {
+            "python" | "js" | "go" | "rust" => {
                 let Some(program) = worker(&language, &text) else {
                     left_out.push(format!("a worker in {language}: make jobs-workers"));
                     continue;

@@ -46,6 +46,7 @@ fn languages() -> Vec<Language> {
         python,
         usual("node", vec!["node".into(), tools.join("program.mjs")]),
         usual("go", vec![tools.join("program-go")]),
+        usual("rust", vec![tools.join("program-rust")]),
     ];
     let is_there = |language: &Language| {
         let last = language
