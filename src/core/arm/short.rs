@@ -38,7 +38,7 @@ impl Wheel {
         // Acquire: pairs with the exchanges of the link.
         let link = Link(hot.link.load(Ordering::Acquire));
         if gate.beyond(link.near_tick(handle)) > beyond {
-            return self.arm_on_note(handle, tick, hot, state, caller);
+            return self.arm_by_note::<false>(handle, tick, hot, state, caller);
         }
         // Also of a thread that has no number.
         let thread = caller.thread_at_hand();
@@ -87,45 +87,11 @@ impl Wheel {
         }
     }
 
-    /// Arms a timer whose link has no tick that is early enough: relies on a note, if there is
-    /// one. That one was taken before the exchange is rare: the driver takes it out of the link.
+    /// Arms a timer whose link has no tick that is early enough: with a note of its `OWN`, or
+    /// first without one, if the link has a note to rely on. That this one was taken before the
+    /// exchange is rare: the driver takes it out of the link.
     #[inline(never)]
-    fn arm_on_note(
-        &self,
-        handle: Handle,
-        tick: u64,
-        hot: &Hot,
-        state: StateWord,
-        caller: &impl Caller,
-    ) -> Answer {
-        // Acquire: pairs with arm.publish.
-        let link = Link(hot.link.load(Ordering::Acquire));
-        if !link.is_near_note(handle) {
-            return self.arm_with_note(handle, tick, hot, state, caller);
-        }
-        let gate = self.gate.seen();
-        let thread = caller.thread_at_hand();
-        if !self.inboxes.is_ready(thread) || gate.beyond(tick) >= self.gate.near() {
-            return self.arm_slowly_at(handle, tick, caller);
-        }
-        let when = (handle, tick, self.ticks.ns(tick));
-        let Some(was) = self.exchange_armed(hot, state, when, thread) else {
-            return self.arm_slowly_at(handle, tick, caller);
-        };
-        // arm.wake, if there is nothing to do, and arm.check. Acquire: as above.
-        if !self.alarm.is_early(tick)
-            || hot.link.load(Ordering::Acquire) != link.0
-            || !self.inboxes.holds(link.place())
-            || self.gate.seen() != gate
-        {
-            return self.arm_unchecked(handle, tick, was, caller);
-        }
-        was.into()
-    }
-
-    /// Arms a timer with a note.
-    #[inline(never)]
-    fn arm_with_note(
+    fn arm_by_note<const OWN: bool>(
         &self,
         handle: Handle,
         tick: u64,
@@ -136,24 +102,41 @@ impl Wheel {
         let gate = self.gate.seen();
         // Acquire: pairs with the exchanges of the link.
         let link = Link(hot.link.load(Ordering::Acquire));
+        if !OWN && !link.is_near_note(handle) {
+            return self.arm_by_note::<true>(handle, tick, hot, state, caller);
+        }
         let thread = caller.thread_at_hand();
         if !self.inboxes.is_ready(thread)
             || gate.beyond(tick) >= self.gate.near()
-            || link.differs_from(handle) != 0
+            || OWN && link.differs_from(handle) != 0
         {
             return self.arm_slowly_at(handle, tick, caller);
         }
-        let place = self.inboxes.append(thread, index_of(handle));
+        let own = OWN.then(|| self.inboxes.append(thread, index_of(handle)));
         let when = (handle, tick, self.ticks.ns(tick));
         let Some(was) = self.exchange_armed(hot, state, when, thread) else {
-            return self.arm_in_vain(handle, tick, link, place, caller);
+            return match own {
+                Some(place) => self.arm_in_vain(handle, tick, link, place, caller),
+                None => self.arm_slowly_at(handle, tick, caller),
+            };
         };
-        self.inboxes.mark(thread);
-        // arm.wake, if there is nothing to do, and arm.check.
-        if !self.alarm.is_early(tick) || !self.inboxes.holds(place) {
-            return self.arm_unpublished(handle, tick, link, place, was, caller);
+        if OWN {
+            self.inboxes.mark(thread);
         }
-        self.publish(hot, link, place);
+        // arm.wake, if there is nothing to do, and arm.check. Acquire: as above.
+        let place = own.unwrap_or_else(|| link.place());
+        if !self.alarm.is_early(tick)
+            || !OWN && hot.link.load(Ordering::Acquire) != link.0
+            || !self.inboxes.holds(place)
+        {
+            return match OWN {
+                true => self.arm_unpublished(handle, tick, link, place, was, caller),
+                false => self.arm_unchecked(handle, tick, was, caller),
+            };
+        }
+        if OWN {
+            self.publish(hot, link, place);
+        }
         if self.gate.seen() != gate {
             return self.arm_unchecked(handle, tick, was, caller);
         }
