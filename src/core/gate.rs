@@ -2,23 +2,24 @@
 //!
 //! The word is the complement of the hand, which is the last goal that a driver has announced.
 //! So `tick + word` is the number of ticks between the hand and `tick`. One comparison with a
-//! limit then says whether the deadline is in the future and not far. Two values are not a
-//! hand; both make that sum larger than every limit:
+//! limit then says whether the deadline is in the future and not far. The highest bit of a word
+//! is set while the gate is *open*. Without it that sum is larger than every limit:
 //!
-//! | value    | meaning                                                       |
-//! |----------|---------------------------------------------------------------|
-//! | `WIPED`  | this process is a forked child: the kernel has cleared the page |
-//! | `CLOSED` | the wheel is drained                                          |
+//! | the bit  | the rest of the word | meaning                                       |
+//! |----------|----------------------|-----------------------------------------------|
+//! | 1        | of the hand          | timers can be armed                           |
+//! | 0        | of the hand          | the wheel is drained                          |
+//! | 0        | 0                    | this process is a forked child: the kernel has cleared the page |
 //!
 //! The gate also has the number of the wheel, which is 0 in a child, and its owner (`owner.rs`).
 
 use super::error::Error;
-use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
 
+const OPEN: u64 = 1 << 63;
+/// The word in a forked child.
 const WIPED: u64 = 0;
-const CLOSED: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
@@ -55,10 +56,6 @@ pub(crate) struct Gate {
     word: AtomicU64,
     /// An [`Owner`].
     owner: AtomicU64,
-    /// The limit of the shortest way to arm, in ticks ahead of the hand.
-    near: AtomicU64,
-    /// The hand, also of a closed wheel.
-    hand: AtomicU64,
     /// Changes only by a fork.
     id: UnsafeCell<u64>,
 }
@@ -78,12 +75,10 @@ impl Seen {
 
 impl Gate {
     /// `owner` is the identity of the thread that is to own the wheel, if one is.
-    pub fn new(id: u64, hand: u64, ticks: &Ticks, owner: Option<u64>) -> Gate {
+    pub fn new(id: u64, hand: u64, owner: Option<u64>) -> Gate {
         Gate {
             word: AtomicU64::new(!hand),
             owner: AtomicU64::new(owner.map_or(SHARED.0, |identity| !identity)),
-            near: AtomicU64::new(ticks.near(hand)),
-            hand: AtomicU64::new(hand),
             id: UnsafeCell::new(id),
         }
     }
@@ -92,13 +87,6 @@ impl Gate {
     #[inline(always)]
     pub fn seen(&self) -> Seen {
         Seen(self.word.load(Ordering::Acquire))
-    }
-
-    /// The limit of the shortest way. Relaxed: an old limit is right for as
-    /// long as the exchange that follows it may take.
-    #[inline(always)]
-    pub fn near(&self) -> u64 {
-        self.near.load(Ordering::Relaxed)
     }
 
     /// The number of the wheel; 0 in a forked child.
@@ -123,7 +111,7 @@ impl Gate {
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         // Relaxed: the driver closes it, which is the owner.
-        self.is_owned() && self.word.load(Ordering::Relaxed) > CLOSED
+        self.is_owned() && self.word.load(Ordering::Relaxed) >= OPEN
     }
 
     /// The owner gives the wheel up. Release: all that it wrote; pairs with `pass_to`.
@@ -141,48 +129,46 @@ impl Gate {
     }
 
     pub fn is_closed(&self) -> bool {
-        // Acquire: pairs with `close`.
-        self.word.load(Ordering::Acquire) == CLOSED
+        self.view() == View::Closed
     }
 
     #[inline]
     pub fn view(&self) -> View {
-        // Acquire: pairs with `announce`.
+        // Acquire: pairs with `announce` and `close`.
         match self.word.load(Ordering::Acquire) {
-            WIPED | CLOSED => View::Closed,
-            word => View::Open(!word),
+            word @ OPEN.. => View::Open(!word),
+            _ => View::Closed,
         }
     }
 
     /// The hand, also of a closed wheel; 0 in a forked child.
     #[inline]
     pub fn hand(&self) -> u64 {
-        match self.view() {
-            View::Open(hand) => hand,
-            // Relaxed: written before the word.
-            View::Closed => self.hand.load(Ordering::Relaxed),
+        // Acquire: as above.
+        match self.word.load(Ordering::Acquire) {
+            WIPED => 0,
+            word => !(word | OPEN),
         }
     }
 
-    /// Disables the shortest way to arm, if the hand is beyond its limit. Driver only.
-    fn limit_near(&self, hand: u64, ticks: &Ticks) {
-        if ticks.is_beyond_near(hand) {
-            // Relaxed: before the word.
-            self.near.store(0, Ordering::Relaxed);
+    /// The word for a hand at `goal`, closed if the gate is closed; `None` in a forked child. Driver
+    /// only.
+    #[inline(always)]
+    fn moved_to(&self, goal: u64) -> Option<u64> {
+        // Relaxed: the driver's own word unless it is wiped.
+        match self.word.load(Ordering::Relaxed) {
+            WIPED => None,
+            word => Some(!goal & (word | !OPEN)),
         }
     }
 
     /// Step `sweep.announce`: for arms the hand is at `goal` from now on. Followed by
     /// a fence. Driver only.
-    pub fn announce(&self, goal: u64, ticks: &Ticks) {
-        self.limit_near(goal, ticks);
-        // Relaxed: written by the driver alone, before the word.
-        self.hand.store(goal, Ordering::Relaxed);
+    pub fn announce(&self, goal: u64) {
         // A read-modify-write is the cheapest fence. Release: pairs with `seen` and
-        // `view`. A gate that is wiped or closed stays so. There an arm fails, and the end of
-        // a callback leaves its timer to the drain: nothing needs the fence.
-        if self.word.load(Ordering::Relaxed) > CLOSED {
-            self.word.swap(!goal, Ordering::AcqRel);
+        // `view`. A gate that is wiped stays so: there an arm fails, and nothing needs the fence.
+        if let Some(word) = self.moved_to(goal) {
+            self.word.swap(word, Ordering::AcqRel);
         }
         fence_after_rmw();
     }
@@ -190,22 +176,16 @@ impl Gate {
     /// The same where no thread relies on the gate for a tick: in an owned wheel. Without a fence,
     /// since the hand goes less than a step.
     #[inline(always)]
-    pub fn announce_to_senders(&self, goal: u64, ticks: &Ticks) {
-        self.limit_near(goal, ticks);
-        // Relaxed, both: the driver's own words.
-        self.hand.store(goal, Ordering::Relaxed);
-        if self.word.load(Ordering::Relaxed) > CLOSED {
+    pub fn announce_to_senders(&self, goal: u64) {
+        if let Some(word) = self.moved_to(goal) {
             // Release: pairs with `seen` and `view`.
-            self.word.store(!goal, Ordering::Release);
+            self.word.store(word, Ordering::Release);
         }
     }
 
     /// Step `drain.close`. Followed by a fence. Driver only.
     pub fn close(&self) {
-        // Relaxed: the driver's own word unless it is wiped.
-        if self.word.load(Ordering::Relaxed) != WIPED {
-            self.word.swap(CLOSED, Ordering::AcqRel);
-        }
+        self.word.fetch_and(!OPEN, Ordering::AcqRel);
         fence_after_rmw();
     }
 }

@@ -10,12 +10,11 @@ use super::state::{NEVER, STEP};
 
 /// Times from here on are negative numbers that were cast.
 pub(crate) const END_OF_TIME: u64 = 1 << 63;
-/// Below this the reciprocal is exact, bias and rounding included: the sum is below 2^63.
-const EXACT_BELOW: u64 = NEAR_BELOW + NEAREST;
-/// The limit of the hand for the short ways to arm and to advance: 73 years, 2043 on a
-/// real-time clock.
-pub(crate) const NEAR_BELOW: u64 = 1 << 61;
-/// The maximum delay of the short way to arm.
+/// Below this, 109 years, the reciprocal is exact, bias and rounding included: the sum is below
+/// 2^63. Only such times take the short ways to arm.
+pub(crate) const EXACT_BELOW: u64 = 3 << 60;
+/// The maximum delay of the short way to arm. No tick is so small, so that none is near the hand
+/// of a gate that was wiped.
 const NEAREST: u64 = 1 << 60;
 /// The shortest tick. A link has room for the ticks of a clock whose ticks are this long.
 pub(crate) const SHORTEST_TICK: u64 = 1000;
@@ -32,9 +31,9 @@ pub(crate) struct Ticks {
     /// 2^(63 + bits) / tick_ns, rounded up; bits are those of a tick.
     reciprocal: u64,
     shift: u32,
-    /// How far the shortest way to arm reaches, and up to which hand.
-    near: u64,
-    near_until: u64,
+    /// Deadlines of the short ways to arm are less than this many ticks ahead of the hand. So a
+    /// word reads right until the hand is a step behind the tick.
+    pub near: u64,
     pub tick_ns: u64,
     bias: u64,
 }
@@ -52,7 +51,6 @@ impl Ticks {
             reciprocal,
             shift: bits - 1,
             near: (NEAREST / tick_ns).min(STEP - 1),
-            near_until: bias + NEAR_BELOW / tick_ns,
             tick_ns,
             bias,
         }
@@ -63,10 +61,9 @@ impl Ticks {
         ((u128::from(biased) * u128::from(self.reciprocal)) >> 64) as u64 >> self.shift
     }
 
-    /// The first tick at or after `ns`, if that is below [`EXACT_BELOW`]; some
-    /// tick that is not near the hand otherwise.
+    /// The first tick at or after `ns`, if that is below [`EXACT_BELOW`]; any number otherwise.
     #[inline(always)]
-    pub fn at_or_after_near(&self, ns: u64) -> u64 {
+    pub fn at_or_after_exactly(&self, ns: u64) -> u64 {
         self.divide(ns.wrapping_add(self.up))
     }
 
@@ -74,7 +71,7 @@ impl Ticks {
     #[inline]
     pub fn at_or_after(&self, ns: u64) -> u64 {
         if ns < EXACT_BELOW {
-            self.at_or_after_near(ns)
+            self.at_or_after_exactly(ns)
         } else {
             ns.div_ceil(self.tick_ns) + self.bias
         }
@@ -111,24 +108,6 @@ impl Ticks {
     #[inline(always)]
     pub fn ns_of_reached(&self, tick: u64) -> u64 {
         tick.wrapping_sub(self.bias).wrapping_mul(self.tick_ns)
-    }
-
-    /// Deadlines of the short way to arm are less than this many ticks ahead,
-    /// while the hand is at `hand`: as far as words and the reciprocal are exact, and a word
-    /// reads right until the hand is a step behind the tick.
-    #[inline(always)]
-    pub fn near(&self, hand: u64) -> u64 {
-        if self.is_beyond_near(hand) {
-            0
-        } else {
-            self.near
-        }
-    }
-
-    /// No deadline is near any more.
-    #[inline(always)]
-    pub fn is_beyond_near(&self, hand: u64) -> bool {
-        hand >= self.near_until
     }
 }
 
@@ -168,25 +147,12 @@ mod tests {
         }
     }
 
-    /// What is no time does not look like one that is near.
+    /// In a forked child the word of the gate reads 0, and the limit stays.
     #[test]
-    fn a_negative_number_is_not_near_any_hand() {
-        for tick_ns in [1000, 1_000_000, LONGEST_TICK] {
+    fn no_tick_is_near_the_hand_of_a_gate_that_was_wiped() {
+        for tick_ns in [SHORTEST_TICK, 1_000_000, 3_600_000_000_000, LONGEST_TICK] {
             let t = Ticks::new(tick_ns);
-            for hand_ns in [0, 1 << 40, NEAR_BELOW - 1, NEAR_BELOW, END_OF_TIME - 1] {
-                let hand = t.at_or_before(hand_ns);
-                for ns in [
-                    EXACT_BELOW,
-                    END_OF_TIME - 1,
-                    END_OF_TIME,
-                    END_OF_TIME + 1,
-                    u64::MAX - (1 << 40),
-                    u64::MAX,
-                ] {
-                    let ahead = t.at_or_after_near(ns).wrapping_sub(hand + 1);
-                    assert!(ahead >= t.near(hand), "{tick_ns} {hand_ns} {ns}");
-                }
-            }
+            assert!(t.at_or_after(0) >= t.near, "{tick_ns}");
         }
     }
 }

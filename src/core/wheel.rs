@@ -158,7 +158,7 @@ impl Wheel {
             Inboxes::make(&raw mut (*at).inboxes).inspect_err(|_| buckets.unmap())?;
             Slab::make(&raw mut (*at).slab, nowhere, config.limit);
             make_at!(at => Wheel {
-                gate: Gate::new(config.id, hand, &ticks, config.owner),
+                gate: Gate::new(config.id, hand, config.owner),
                 callback: callback,
                 ticks: ticks,
                 salt: config.salt as u32 & GEN_MASK,

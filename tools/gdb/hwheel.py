@@ -16,8 +16,8 @@ import gdb.printing
 LAYOUT = {
     "wheel.ticks.up": 4096,
     "wheel.ticks.down": 4104,
-    "wheel.ticks.tick_ns": 4136,
-    "wheel.ticks.bias": 4144,
+    "wheel.ticks.tick_ns": 4128,
+    "wheel.ticks.bias": 4136,
     "wheel.shared.hand": 17032,
     "wheel.inboxes.at": 4224,
     "wheel.callback.running": 128,

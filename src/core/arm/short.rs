@@ -10,6 +10,7 @@ use crate::core::inbox::{number_of, Thread};
 use crate::core::link::{Link, Place};
 use crate::core::record::Hot;
 use crate::core::state::{index_of, is_well_formed, Handle, StateWord};
+use crate::core::ticks::EXACT_BELOW;
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{fence_after_rmw, Ordering};
 
@@ -24,9 +25,9 @@ impl Wheel {
         }
         // arm.read
         let gate = self.gate.seen();
-        let tick = self.ticks.at_or_after_near(ns);
+        let tick = self.ticks.at_or_after_exactly(ns);
         let beyond = gate.beyond(tick);
-        if beyond >= self.gate.near() || !is_well_formed(handle) {
+        if ns >= EXACT_BELOW || beyond >= self.ticks.near || !is_well_formed(handle) {
             return self.arm_slowly(handle, ns, caller);
         }
         let hot = self.slab.hot(index_of(handle));
@@ -63,9 +64,9 @@ impl Wheel {
             return Error::NotOwner as Answer;
         }
         let gate = self.gate.seen();
-        let tick = self.ticks.at_or_after_near(ns);
+        let tick = self.ticks.at_or_after_exactly(ns);
         let beyond = gate.beyond(tick);
-        if beyond >= self.gate.near() || !is_well_formed(handle) {
+        if ns >= EXACT_BELOW || beyond >= self.ticks.near || !is_well_formed(handle) {
             return self.arm_slowly(handle, ns, caller);
         }
         let hot = self.slab.hot(index_of(handle));
@@ -107,7 +108,7 @@ impl Wheel {
         }
         let thread = caller.thread_at_hand();
         if !self.inboxes.is_ready(thread)
-            || gate.beyond(tick) >= self.gate.near()
+            || gate.beyond(tick) >= self.ticks.near
             || OWN && link.differs_from(handle) != 0
         {
             return self.arm_slowly_at(handle, tick, caller);

@@ -83,12 +83,12 @@ fn announce_goal(wheel: &Wheel, d: &Driver) {
     if wheel.gate.is_owned() {
         wheel.alarm.begin_to_look_owned();
         if goal - d.hand.get() < STEP / 2 {
-            return wheel.gate.announce_to_senders(goal, &wheel.ticks);
+            return wheel.gate.announce_to_senders(goal);
         }
     } else {
         wheel.alarm.begin_to_look();
     }
-    wheel.gate.announce(goal, &wheel.ticks);
+    wheel.gate.announce(goal);
 }
 
 /// Moves the hand to the goal, or up to where the sweep stops.
