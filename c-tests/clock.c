@@ -18,15 +18,8 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 
 static struct hwheel *on_the_wall(uint64_t ns)
 {
-	struct hwheel_options o;
-	struct hwheel *w = NULL;
-
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_REALTIME;
 	atomic_store(&wall_ns, ns);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	return w;
+	return MADE(.clock = HWHEEL_CLOCK_REALTIME);
 }
 
 #define T0 (UINT64_C(1700000000) * SEC)

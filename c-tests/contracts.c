@@ -4,12 +4,7 @@
 
 static struct hwheel *make(uint32_t clock, hwheel_executor_fn executor, void *arg)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = clock, .executor = executor, .executor_arg = arg,
-	};
-	struct hwheel *w = ktap_made(&o);
-
-	return w;
+	return MADE(.clock = clock, .executor = executor, .executor_arg = arg);
 }
 
 /* Each call that leaves due timers makes a new edge. */
@@ -69,14 +64,11 @@ static void *wait_for_a_turn(void *arg)
 /* Has several threads wait for one descriptor. Returns how often one was refused. */
 static unsigned wait_in_a_crowd(uint32_t trigger)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MONOTONIC, .tick_ns = MS / 1000,
-	};
 	struct crowd c = { .trigger = trigger };
 	struct epoll_event event = { .events = EPOLLIN | trigger };
 	pthread_t threads[CROWD];
 
-	CHECK_EQ(hwheel_create(&o, &c.wheel), 0);
+	c.wheel = MADE(.clock = HWHEEL_CLOCK_MONOTONIC, .tick_ns = MS / 1000);
 	c.ep = epoll_create1(EPOLL_CLOEXEC);
 	CHECK_EQ(epoll_ctl(c.ep, EPOLL_CTL_ADD, hwheel_fd(c.wheel), &event), 0);
 	for (uint64_t i = 0; i < 100; i++)
@@ -261,10 +253,7 @@ static void make_another(struct hwheel *w, const struct hwheel_event *e)
 /* As hwheel_options says of @max_timers. */
 TEST(a_timer_is_live_until_its_callback_has_returned)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1,
-	};
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1);
 
 	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
 	inside = 77;

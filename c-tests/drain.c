@@ -245,9 +245,8 @@ TEST(a_started_wheel_is_not_drained)
 /* A wheel that was drained: every call says what the header says. */
 static struct hwheel *drained(uint32_t clock)
 {
-	struct hwheel_options o = { .size = sizeof o, .clock = clock };
 	struct hwheel_event e;
-	struct hwheel *w = ktap_made(&o);
+	struct hwheel *w = MADE(.clock = clock);
 
 	CHECK_EQ(hwheel_key_set(w, &(uint64_t){ 7 }, sizeof(uint64_t), SEC, NULL, 0, 0), 0);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);

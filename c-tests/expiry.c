@@ -333,16 +333,13 @@ TEST(it_is_not_late_while_another_thread_drives)
 static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, uint64_t later,
 					   int is_moved)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .workers = 1, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns,
-	};
 	WHEEL w = NULL;
 	uint64_t ns = JUNK, left = JUNK;
 	hwheel_timer_t t = 0;
 
 	atomic_store(&held, 0);
 	atomic_store(&release, 0);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.workers = 1, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns);
 	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
@@ -440,12 +437,9 @@ TEST(a_drive_announces_no_cancelled_timer)
 	static hwheel_timer_t t[MANY];
 
 	for (int manual = 0; manual < 2; manual++) {
-		struct hwheel_options o = {
-			.size = sizeof o, .clock = manual ? HWHEEL_CLOCK_MANUAL : 0,
-		};
 		struct hwheel_run run = { .size = sizeof run };
 		uint64_t begin = 0, next = 0;
-		WHEEL w = ktap_made(&o);
+		WHEEL w = MADE(.clock = manual ? HWHEEL_CLOCK_MANUAL : 0);
 
 		CHECK_EQ(hwheel_now(w, &begin), 0);
 		for (uint64_t i = 0; i < MANY; i++)
@@ -473,14 +467,12 @@ TEST(a_drive_announces_no_cancelled_timer)
 TEST(driving_again_makes_it_exact)
 {
 	for (uint32_t owned = 0; owned <= 1; owned++) {
-		struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
 		struct hwheel_run run = { .size = sizeof run };
 		hwheel_timer_t t[1000];
 		struct hwheel *w = NULL;
 		uint64_t before = 0;
 
-		o.owned = owned;
-		CHECK_EQ(hwheel_create(&o, &w), 0);
+		w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
 		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
 		for (size_t i = 0; i < COUNT(t); i++) {
 			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);

@@ -380,12 +380,10 @@ static void fork_and_go_on(struct hwheel *wheel, const struct hwheel_event *e)
 /* A wheel with eleven timers, the first of which forks in its callback. */
 static void one_of_eleven_forks(unsigned workers, hwheel_executor_fn executor)
 {
-	struct hwheel_options o = { .size = sizeof o, .workers = workers, .executor = executor };
-
 	parent = getpid();
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK((void *)shared != MAP_FAILED);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.workers = workers, .executor = executor);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_go_on, 0, 0, NULL), 0);
 	for (unsigned i = 0; i < 10; i++)
 		CHECK_EQ(hwheel_once(w, MS + i * 10 * MS, count_apart, 0, 0, NULL), 0);
@@ -497,17 +495,12 @@ static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_e
 /* Since its arm the thread has used 17 other wheels. */
 TEST(a_child_that_destroys_another_wheel_and_returns)
 {
-	struct hwheel_options o = {
-		.size = sizeof o,
-		.clock = HWHEEL_CLOCK_MANUAL,
-		.executor = take_no_notice,
-	};
 	int got, status = -1;
 
 	parent = getpid();
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK((void *)shared != MAP_FAILED);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = take_no_notice);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_destroy_another, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	for (int i = 0; i < OTHERS; i++) {
@@ -561,11 +554,10 @@ TEST(a_wheel_that_is_gone_wakes_nobody)
 	struct epoll_event e = { .events = EPOLLIN };
 
 	for (uint32_t clock = 0; clock < 3; clock++) {
-		struct hwheel_options o = { .size = sizeof o, .clock = clock };
 		int epoll = epoll_create1(0), fd, status = 0, woken;
 		pid_t child;
 
-		CHECK_EQ(hwheel_create(&o, &w), 0);
+		w = MADE(.clock = clock);
 		fd = hwheel_fd(w);
 		CHECK(epoll >= 0 && fd >= 0);
 		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e), 0);

@@ -263,8 +263,7 @@ TEST(destroy_frees_what_is_pending)
 
 TEST(at_the_limit_the_old_timer_stays)
 {
-	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1 };
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1);
 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 2, 0), -ENOSPC);
@@ -469,9 +468,6 @@ enum driver { POLLED, DRAINED_IN_THE_MIDDLE, TICK_THREAD, POLLED_FOR_WORKERS };
 
 static void storm_of(enum driver driver)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .tick_ns = 1000, .workers = driver == POLLED_FOR_WORKERS ? 2 : 0,
-	};
 	uint64_t first[2] = { 0, SETS };
 	struct hwheel_stats s;
 	pthread_t threads[2];
@@ -487,7 +483,7 @@ static void storm_of(enum driver driver)
 	atomic_store(&deleted, 0);
 	atomic_store(&wrong, 0);
 	atomic_store(&running, 2);
-	CHECK_EQ(hwheel_create(&o, &storm_wheel), 0);
+	storm_wheel = MADE(.tick_ns = 1000, .workers = driver == POLLED_FOR_WORKERS ? 2 : 0);
 	if (driver == TICK_THREAD)
 		CHECK_EQ(hwheel_start(storm_wheel), 0);
 	for (int i = 0; i < 2; i++)

@@ -181,16 +181,16 @@ static inline struct hwheel *ktap_started(const struct hwheel_options *o)
 	return w;
 }
 
+/* A wheel with these members of the options: MADE(.workers = 2). */
+#define MADE(...) ktap_made(&(const struct hwheel_options){ \
+	.size = sizeof(struct hwheel_options), __VA_ARGS__ })
+
 /* A manual wheel of the given shape; tick in ns, 0 for the defaults. */
 static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 					 uint32_t slots, uint64_t start_ns)
 {
-	const struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns,
-		.levels = levels, .slots = slots, .start_ns = start_ns,
-	};
-
-	return ktap_made(&o);
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns, .levels = levels,
+		    .slots = slots, .start_ns = start_ns);
 }
 
 /* A timer that becomes an event, with the cookie 0. */

@@ -6,15 +6,7 @@
 
 static struct hwheel *limited(uint32_t max)
 {
-	struct hwheel_options o;
-	struct hwheel *w = NULL;
-
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	o.max_timers = max;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	return w;
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = max);
 }
 
 static void full(struct hwheel *w)

@@ -333,10 +333,7 @@ static void a_callback(struct hwheel *w, const struct hwheel_event *e)
 /* One timer whose periods are far behind, in a queue: the end of each callback asks again. */
 TEST(a_burst_that_is_far_behind_has_one_entry)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = nothing_runs, .queue = 4,
-	};
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = nothing_runs, .queue = 4);
 
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	for (int i = 0; i < 100000; i++) {
@@ -355,11 +352,8 @@ static void run_at_once(struct hwheel *w, void *arg)
 /* The periods of a burst whose callbacks all end within one call: one note serves all ends. */
 TEST(a_burst_whose_callbacks_end_at_once_has_one_note)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4,
-	};
 	struct hwheel_stats s;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4);
 
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 100000 * MS, NULL, 0, NULL), 0);

@@ -383,14 +383,11 @@ TEST(from_a_callback_of_another_wheel)
 TEST(to_times_that_are_far_away)
 {
 	const uint64_t tick = HWHEEL_USEC;
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick, .owned = 1,
-	};
 	unsigned n = 0;
 
 	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
-	CHECK_EQ(hwheel_create(&o, &wheel), 0);
+	wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick, .owned = 1);
 	driven = 0;
 	for (unsigned bits = 30; bits < 50; bits++)
 		send(n++, tick << bits);
@@ -411,13 +408,9 @@ TEST(to_times_that_are_far_away)
 
 TEST(beyond_the_limit_on_timers)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 3, .owned = 1,
-	};
-
 	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
-	CHECK_EQ(hwheel_create(&o, &wheel), 0);
+	wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 3, .owned = 1);
 	driven = 0;
 	for (uint64_t turn = 1; turn < 50; turn++) {
 		for (unsigned i = 0; i < 3; i++)

@@ -11,14 +11,7 @@
 
 static struct hwheel *on_clock(uint32_t clock)
 {
-	struct hwheel_options o;
-	struct hwheel *w = NULL;
-
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = clock;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	return w;
+	return MADE(.clock = clock);
 }
 
 static int readable(int fd, int ms)

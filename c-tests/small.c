@@ -26,10 +26,7 @@ static long resident(void)
 
 static struct hwheel *of(uint32_t workers)
 {
-	struct hwheel_options o = { .size = sizeof o, .workers = workers };
-	struct hwheel *w = ktap_made(&o);
-
-	return w;
+	return MADE(.workers = workers);
 }
 
 /* The mean resident bytes of a wheel with one timer, over the given number of wheels. */

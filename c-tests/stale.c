@@ -57,12 +57,11 @@ static int is_enough(time_t begin)
 
 TEST(a_stale_arm_touches_nothing)
 {
-	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
 	struct timespec begin;
 	pthread_t thread;
 	uint64_t now = 0;
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL);
 	CHECK_EQ(pthread_create(&thread, NULL, arm_it, NULL), 0);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	for (int round = 0; round < ROUNDS || !is_enough(begin.tv_sec); round++) {

@@ -309,10 +309,7 @@ static void run_the_other_inside(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(also_in_a_callback_that_runs_another)
 {
-	const struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = no_request,
-	};
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = no_request);
 
 	reset();
 	for (unsigned i = 0; i < COUNT(queued); i++) {
@@ -376,14 +373,10 @@ static void must_not_run_when_dead(struct hwheel *w, const struct hwheel_event *
 /* A timer that arms itself on each tick, shut down at any moment. */
 TEST(it_does_not_run_after_they_have_returned)
 {
-	struct hwheel_options o;
 	struct hwheel *w = NULL;
 	int still_running = 0;
 
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.tick_ns = 1000;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.tick_ns = 1000);
 	CHECK_EQ(hwheel_start(w), 0);
 	atomic_store(&ran_when_dead, 0);
 	for (int i = 0; i < 300; i++) {

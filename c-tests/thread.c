@@ -100,15 +100,11 @@ TEST(callbacks_are_never_early)
 TEST(every_clock_can_be_ticked)
 {
 	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
-		struct hwheel_options o;
 		WHEEL w = NULL;
 		uint64_t now = 0;
 
-		memset(&o, 0, sizeof o);
-		o.size = sizeof o;
-		o.clock = clock;
 		reset();
-		CHECK_EQ(hwheel_create(&o, &w), 0);
+		w = MADE(.clock = clock);
 		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_now(w, &now), 0);
 		CHECK_EQ(hwheel_once(w, now + 10 * MS, note, 0, HWHEEL_ABS, NULL), 0);
@@ -260,11 +256,6 @@ TEST(only_one_thread_stops_it)
 	enum { TICK_THREAD, POLL, WORKER, EXECUTOR, WAYS };
 
 	for (int way = 0; way < WAYS; way++) {
-		struct hwheel_options o = {
-			.size = sizeof(o),
-			.workers = way == WORKER,
-			.executor = way == EXECUTOR ? no_executor : NULL,
-		};
 		struct hwheel *w;
 		pthread_t thread[2], runs;
 		int stop, destroy, start, first, running;
@@ -272,7 +263,8 @@ TEST(only_one_thread_stops_it)
 		atomic_store(&held, 0);
 		atomic_store(&release, 0);
 		atomic_store(&answered, 0);
-		CHECK_EQ(hwheel_create(&o, &w), 0);
+		w = MADE(.workers = way == WORKER,
+			.executor = way == EXECUTOR ? no_executor : NULL);
 		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 		if (way == TICK_THREAD)
 			CHECK_EQ(hwheel_start(w), 0);
@@ -432,12 +424,7 @@ TEST(idle_it_does_not_wake)
 
 	reset();
 	for (int i = 0; i < 2; i++) {
-		struct hwheel_options o;
-
-		memset(&o, 0, sizeof o);
-		o.size = sizeof o;
-		o.levels = levels[i];
-		CHECK_EQ(hwheel_create(&o, &w[i]), 0);
+		w[i] = MADE(.levels = levels[i]);
 		CHECK_EQ(hwheel_once(w[i], 3600 * SEC, note, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_start(w[i]), 0);
 	}

@@ -75,17 +75,9 @@ static inline struct hwheel *start(const struct shape *s, uint64_t start_ns)
 /* A wheel on a system clock that stands still at the given time. */
 static inline struct hwheel *start_still(uint32_t clock, uint64_t tick_ns, uint64_t now)
 {
-	struct hwheel_options o;
-	struct hwheel *w = NULL;
-
 	reset(tick_ns, now);
 	still_ns = now;
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = clock;
-	o.tick_ns = tick_ns;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	return w;
+	return MADE(.clock = clock, .tick_ns = tick_ns);
 }
 
 static inline void after(struct hwheel *w, uint64_t delay)
@@ -722,14 +714,9 @@ TEST(b10_coarse_clock_does_not_spin)
 /* The tick thread sleeps once per expiry, however fine the deadlines. */
 TEST(b10_fine_deadlines_do_not_wake_twice)
 {
-	struct hwheel_options o;
 	struct hwheel_stats s;
-	WHEEL w = NULL;
+	WHEEL w = MADE(.tick_ns = 1000);
 
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.tick_ns = 1000;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	for (unsigned n = 1; n <= 20; n++)
 		CHECK_EQ(hwheel_once(w, n * 5 * MS + 777, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);

@@ -57,14 +57,10 @@ static inline void reset(const struct shape *s, uint64_t start_ns)
 static inline void reset_thread(uint64_t tick_ns)
 {
 	const struct shape s = { tick_ns, 4, 256 };
-	struct hwheel_options o;
 
 	reset(&s, 0);
 	hwheel_destroy(wheel);
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.tick_ns = tick_ns;
-	CHECK_EQ(hwheel_create(&o, &wheel), 0);
+	wheel = MADE(.tick_ns = tick_ns);
 	CHECK_EQ(hwheel_start(wheel), 0);
 }
 
@@ -379,17 +375,12 @@ TEST(c14_stale_handle_never_hits_a_reused_place)
 {
 	enum { KEPT = 256 };
 	static hwheel_timer_t old[KEPT];
-	struct hwheel_options o;
 	WHEEL w = NULL;
 	hwheel_timer_t timer = 0;
 	uint64_t left_ns;
 
-	memset(&o, 0, sizeof o);
 	memset(old, 0, sizeof old);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	o.max_timers = 1;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1);
 	/* more than once around 16 bits of a generation */
 	for (unsigned n = 0; n < 200000; n++) {
 		hwheel_timer_t stale = old[n * 7 % KEPT];

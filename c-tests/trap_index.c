@@ -269,16 +269,9 @@ TEST(e3_thread_wakes_once_a_timer)
 	static const struct shape few[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
 
 	for (unsigned i = 0; i < COUNT(few); i++) {
-		struct hwheel_options o;
 		struct hwheel_stats s;
-		WHEEL w = NULL;
+		WHEEL w = MADE(.tick_ns = few[i].tick, .levels = few[i].levels, .slots = few[i].slots);
 
-		memset(&o, 0, sizeof o);
-		o.size = sizeof o;
-		o.tick_ns = few[i].tick;
-		o.levels = few[i].levels;
-		o.slots = few[i].slots;
-		CHECK_EQ(hwheel_create(&o, &w), 0);
 		e3_fired = 0;
 		CHECK_EQ(hwheel_once(w, 150 * MS, e3_note, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_once(w, 250 * MS, e3_note, 0, 0, NULL), 0);

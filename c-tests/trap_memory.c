@@ -91,10 +91,7 @@ TEST(f1_moved_timers_keep_no_memory)
 
 TEST(f2_pending_timers_are_bounded)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1000,
-	};
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1000);
 	hwheel_timer_t timers[1000], more = 77;
 
 	for (unsigned n = 0; n < 1000; n++)

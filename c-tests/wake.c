@@ -23,15 +23,9 @@ static void fire(struct hwheel *w, const struct hwheel_event *e)
 
 static struct hwheel *make(uint32_t clock)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = clock, .wake = wake, .wake_arg = &woken,
-	};
-	struct hwheel *w = NULL;
-
 	atomic_store(&woken, 0);
 	atomic_store(&fired, 0);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	return w;
+	return MADE(.clock = clock, .wake = wake, .wake_arg = &woken);
 }
 
 static uint64_t next_of(int result, const struct hwheel_run *run)
@@ -151,13 +145,10 @@ static void set_the_key(struct hwheel *w, void *arg)
 
 TEST(it_is_called_outside_of_every_lock)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key,
-	};
 	WHEEL w = NULL;
 
 	atomic_store(&woken, 0);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key);
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	alarm(60); /* A thread that waits for its own lock waits until then. */
 	CHECK_EQ(hwheel_key_set(w, "key", 3, 10 * MS, fire, 0, 0), 0);
@@ -222,7 +213,6 @@ static void *run_loop(void *unused)
 
 TEST(a_loop_on_a_condition_variable_misses_nothing)
 {
-	struct hwheel_options o = { .size = sizeof o, .wake = wake_loop };
 	pthread_condattr_t monotonic;
 	pthread_t thread;
 
@@ -230,7 +220,7 @@ TEST(a_loop_on_a_condition_variable_misses_nothing)
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&loop.changed, &monotonic);
-	CHECK_EQ(hwheel_create(&o, &loop.w), 0);
+	loop.w = MADE(.wake = wake_loop);
 	CHECK_EQ(pthread_create(&thread, NULL, run_loop, NULL), 0);
 	for (unsigned i = 0; i < 1000; i++)
 		CHECK_EQ(hwheel_once(loop.w, (1 + i * 7 % 100) * MS, fire, 0, 0, NULL), 0);
@@ -359,16 +349,12 @@ TEST(a_loop_that_is_told_never_is_woken_by_each_arm)
 
 	for (unsigned i = 0; i < COUNT(ticks); i++)
 		for (int bits = 0; bits < 60; bits++) {
-			struct hwheel_options o = {
-				.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL,
-				.tick_ns = ticks[i], .wake = wake,
-			};
 			WHEEL w = NULL;
 
 			if (UINT64_C(1) << bits > (UINT64_C(1) << 62) / ticks[i])
 				break;
 			atomic_store(&woken, 0);
-			CHECK_EQ(hwheel_create(&o, &w), 0);
+			w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = ticks[i], .wake = wake);
 			CHECK(advance(w, MS) == HWHEEL_NEVER);
 			CHECK_EQ(hwheel_once(w, ticks[i] << bits, fire, 0, 0, NULL), 0);
 			CHECK_EQ(atomic_load(&woken), 1);
@@ -397,16 +383,13 @@ TEST(a_wake_function_that_arms_is_not_called_by_that_arm)
 	static uint64_t delays[] = { 2 * MS, 50 * MS, 3600 * SEC };
 
 	for (unsigned i = 0; i < COUNT(delays); i++) {
-		struct hwheel_options o = {
-			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
-			.wake_arg = &delays[i],
-		};
 		WHEEL w = NULL;
 
 		atomic_store(&woken, 0);
 		atomic_store(&fired, 0);
 		deepest = 0;
-		CHECK_EQ(hwheel_create(&o, &w), 0);
+		w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
+			.wake_arg = &delays[i]);
 		CHECK(advance(w, 0) == HWHEEL_NEVER);
 		CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
 		CHECK_EQ(deepest, 1);
@@ -442,13 +425,10 @@ static void wake_drive_and_arm(struct hwheel *w, void *thread)
 
 TEST(a_loop_that_polls_while_it_is_woken_is_woken_again)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm,
-	};
 	WHEEL w = NULL;
 
 	atomic_store(&woken, 0);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm);
 	CHECK(advance(w, 0) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
 	CHECK_EQ(atomic_load(&woken), 2);
@@ -467,14 +447,11 @@ static void once_more(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(destroy_does_not_call_it)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ignore,
-	};
 	struct hwheel *w;
 
 	atomic_store(&woken, 0);
 	atomic_store(&fired, 0);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ignore);
 	CHECK_EQ(hwheel_once(w, MS, once_more, 0, 0, NULL), 0);
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_destroy(w), 0);

@@ -144,10 +144,6 @@ static void walk(uint32_t owned, int delay)
 	longest = delay;
 	for (unsigned n = 0; n < COUNT(shapes) * (KTAP_SLOW ? 1 : 6); n++) {
 		const struct shape *s = &shapes[n % COUNT(shapes)];
-		struct hwheel_options o = {
-			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = s->tick,
-			.levels = s->levels, .slots = s->slots, .owned = owned,
-		};
 
 		rng = n + 1;
 		tick = s->tick;
@@ -155,7 +151,8 @@ static void walk(uint32_t owned, int delay)
 		ends = 0;
 		why[0] = 0;
 		memset(timers, 0, sizeof timers);
-		CHECK_EQ(hwheel_create(&o, &wheel), 0);
+		wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = s->tick, .levels = s->levels,
+			.slots = s->slots, .owned = owned);
 		for (int i = 0; i < TIMERS; i++)
 			set_up(&timers[i]);
 		for (int i = 0; i < STEPS && !why[0]; i++) {

@@ -136,22 +136,15 @@ TEST(wrong_options_are_refused)
 
 TEST(a_queue_without_workers_has_no_effect)
 {
-	struct hwheel_options o = defaults();
-	WHEEL w = NULL;
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .queue = 1024, .overload = HWHEEL_OVERLOAD_DROP);
 
-	o.queue = 1024;
-	o.overload = HWHEEL_OVERLOAD_DROP;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_run_queued(w), -EINVAL);
 }
 
 TEST(a_slow_callback_delays_nobody)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.workers = 2;
-	struct hwheel *w = ktap_made(&o);
+	struct hwheel *w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 
 	arm(w, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
@@ -170,12 +163,10 @@ TEST(a_slow_callback_delays_nobody)
 
 TEST(a_period_due_while_it_runs_is_missed)
 {
-	struct hwheel_options o = defaults();
 	hwheel_timer_t t;
 
 	reset();
-	o.workers = 2;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
@@ -201,12 +192,10 @@ TEST(a_period_due_while_it_runs_is_missed)
 
 TEST(a_burst_is_made_up_for_one_by_one)
 {
-	struct hwheel_options o = defaults();
 	hwheel_timer_t t;
 
 	reset();
-	o.workers = 2;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, HWHEEL_MISSED_BURST, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
@@ -226,11 +215,8 @@ TEST(a_burst_is_made_up_for_one_by_one)
 
 TEST(what_is_armed_again_fires_when_it_is_over)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.workers = 2;
-	struct hwheel *w = ktap_made(&o);
+	struct hwheel *w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 	hwheel_timer_t t = arm(w, hold, 0, 1 * MS);
 
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
@@ -381,11 +367,9 @@ TEST(an_executor_is_asked_once_for_each)
 
 TEST(events_are_not_queued)
 {
-	struct hwheel_options o = defaults();
 	struct hwheel_event e;
 
-	o.workers = 1;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 1);
 
 	arm(w, NULL, 5, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, &e, 1, NULL), 1);
@@ -394,11 +378,8 @@ TEST(events_are_not_queued)
 
 TEST(timers_free_themselves_in_workers)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.workers = 2;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 
 	for (uint64_t i = 0; i < 10000; i++)
 		CHECK_EQ(hwheel_once(w, i % 50 * MS, note, 0, 0, NULL), 0);
@@ -412,16 +393,12 @@ TEST(timers_free_themselves_in_workers)
 /* Timers of a few periods, moved and cancelled while a thread fires them. */
 TEST(storm_in_four_workers)
 {
-	struct hwheel_options o = defaults();
 	hwheel_timer_t t[64];
 	uint64_t x = 1;
 
 	reset();
-	o.clock = HWHEEL_CLOCK_MONOTONIC;
-	o.tick_ns = 100000;
-	o.workers = 4;
-	o.queue = 16;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MONOTONIC, .tick_ns = 100000, .workers = 4,
+		.queue = 16);
 
 	for (int i = 0; i < 64; i++)
 		CHECK_EQ(hwheel_timer_setup(w, note, 0, &t[i]), 0);
@@ -531,13 +508,9 @@ static void add(struct hwheel *w, int by_key, hwheel_fn fn, uint64_t cookie, uin
 /* One worker that is held, a queue of two, five timers. */
 static struct hwheel *crowd(uint32_t overload, int by_key)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.workers = 1;
-	o.queue = 2;
-	o.overload = overload;
-	struct hwheel *w = ktap_made(&o);
+	struct hwheel *w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 1, .queue = 2,
+		.overload = overload);
 
 	add(w, by_key, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
@@ -736,7 +709,6 @@ static void at_random(uint32_t size, unsigned runs_of_8)
 {
 	enum { MOST = 64 };
 	static atomic_int asked;
-	struct hwheel_options o = defaults();
 	hwheel_timer_t in_queue[MOST];
 	uint64_t dropped = 0, cookie = 0, tick = 0;
 	uint32_t n = 0;
@@ -744,11 +716,8 @@ static void at_random(uint32_t size, unsigned runs_of_8)
 	CHECK(size <= MOST);
 	reset();
 	ran_last = ran_disorder = 0;
-	o.queue = size;
-	o.overload = HWHEEL_OVERLOAD_DROP;
-	o.executor = execute;
-	o.executor_arg = &asked;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .queue = size,
+		.overload = HWHEEL_OVERLOAD_DROP, .executor = execute, .executor_arg = &asked);
 
 	for (int step = 0; step < 20000; step++) {
 		uint64_t what = choose(8);
@@ -791,15 +760,12 @@ TEST(the_oldest_holds_up_no_place)
 	enum { SIZE = 1024 };
 	static hwheel_timer_t t[SIZE];
 	static atomic_int asked;
-	struct hwheel_options o = defaults();
 	uint64_t cookie = 0, tick = 0;
 
 	reset();
 	ran_last = ran_disorder = 0;
-	o.overload = HWHEEL_OVERLOAD_DROP;
-	o.executor = execute;
-	o.executor_arg = &asked;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .overload = HWHEEL_OVERLOAD_DROP,
+		.executor = execute, .executor_arg = &asked);
 
 	t[0] = arm(w, note_order, ++cookie, ++tick * MS);
 	for (int round = 0; round < 20; round++) {
@@ -835,12 +801,9 @@ static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 /* The only worker waits for a callback that is queued behind it. */
 TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
 	atomic_store(&answer, -1);
-	o.workers = 1;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 1);
 
 	arm(w, delete_victim, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
@@ -898,11 +861,8 @@ static void set_again(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_in_a_worker_sets_its_own_key)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.workers = 2;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 
 	set(w, "a", set_again, 1, 1 * MS);
 	for (int i = 1; i <= 1000; i++) {
@@ -916,12 +876,8 @@ TEST(a_callback_in_a_worker_sets_its_own_key)
 
 TEST(keys_leave_nothing_in_workers)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.workers = 4;
-	o.max_timers = 1 << 10;
-	WHEEL w = ktap_made(&o);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 4, .max_timers = 1 << 10);
 
 	/* more than the limit on those that live at once */
 	for (int round = 1; round <= 10; round++) {
