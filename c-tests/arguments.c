@@ -189,3 +189,259 @@ TEST(a_system_clock_is_not_advanced)
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), -EINVAL);
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), -EINVAL);
 }
+
+/* A time of 2^63 or above is a negative number that was cast: an error everywhere. */
+
+static const uint64_t negative[] = {
+	UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1, HWHEEL_NEVER - HWHEEL_SEC,
+	HWHEEL_NEVER - 1,
+};
+
+#define EACH(i) for (size_t i = 0; i < sizeof negative / sizeof negative[0]; i++)
+
+TEST(a_negative_time_arms_nothing)
+{
+	static const uint32_t flags[] = {
+		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
+		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
+	};
+	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
+	hwheel_timer_t t = 0;
+	uint64_t left = 0;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	for (int pending = 0; pending < 2; pending++) {
+		EACH(i) {
+			for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++)
+				CHECK_EQ(hwheel_timer_mod(w, t, negative[i], flags[f]), -EINVAL);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, negative[i], MS, 0), -EINVAL);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, MS, negative[i], 0), -EINVAL);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, negative[i], 0, HWHEEL_ABS), -EINVAL);
+			CHECK_EQ(hwheel_timer_set_period(w, t, negative[i]), -EINVAL);
+		}
+		CHECK_EQ(hwheel_timer_pending(w, t), pending);
+		CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), pending);
+		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+		CHECK_EQ(left, SEC);
+	}
+}
+
+TEST(a_negative_time_makes_nothing)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 77;
+
+	EACH(i) {
+		CHECK_EQ(hwheel_once(w, negative[i], NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_once(w, negative[i], NULL, 0, HWHEEL_ABS, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, negative[i], MS, 0, NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, MS, negative[i], 0, NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, MS, MS, negative[i], NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, negative[i], MS, 0, NULL, 0, HWHEEL_ABS, &t), -EINVAL);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 0, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 0, HWHEEL_ABS), -EINVAL);
+	}
+	CHECK_EQ(t, 77);
+	CHECK_EQ(stats(w).live, 0);
+}
+
+TEST(a_negative_time_does_not_move_a_key)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 1, 0), 0);
+	EACH(i) {
+		CHECK_EQ(hwheel_key_mod(w, NUMBER(1), negative[i], 0), -EINVAL);
+		CHECK_EQ(hwheel_key_mod(w, NUMBER(1), negative[i], HWHEEL_ABS), -EINVAL);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 2, 0), -EINVAL);
+	}
+	CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 1);
+	CHECK_EQ(e.cookie, 1);
+}
+
+TEST(a_negative_time_among_many_stops_none_of_the_others)
+{
+	static const uint32_t flags[] = { 0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_REDUCE };
+
+	for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
+		WHEEL w = ktap_manual(0, 0, 0, 0);
+		hwheel_timer_t t[3];
+		int32_t results[3] = { 77, 77, 77 };
+
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
+		EACH(i) {
+			uint64_t times[3] = { MS, negative[i], HWHEEL_NEVER };
+
+			CHECK_EQ(hwheel_timer_mod_many(w, t, times, 3, flags[f], results), 2);
+			CHECK_EQ(results[0], i > 0);
+			CHECK_EQ(results[1], -EINVAL);
+			CHECK_EQ(results[2], i > 0);
+			CHECK_EQ(hwheel_timer_pending(w, t[1]), 0);
+		}
+	}
+}
+
+/* Never is a time to wait for, not one that a clock can show. */
+TEST(a_manual_clock_takes_no_negative_time_and_no_never)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
+	struct hwheel_event e;
+	uint64_t now = 0;
+
+	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
+	EACH(i)
+		CHECK_EQ(hwheel_advance(w, negative[i], &e, 1, NULL), -EINVAL);
+	CHECK_EQ(hwheel_advance(w, HWHEEL_NEVER, &e, 1, NULL), -EINVAL);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 5 * SEC);
+	CHECK_EQ(stats(w).fired, 0);
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 1);
+}
+
+/* Nor can a wheel be made of one, and no call is bounded by one. */
+TEST(an_option_or_a_bound_is_not_negative)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0), *system = NULL, *none = NULL;
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_create(NULL, &system), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	EACH(i) {
+		struct hwheel_options start = {
+			.size = sizeof start, .clock = HWHEEL_CLOCK_MANUAL,
+			.start_ns = negative[i],
+		};
+		struct hwheel_options tick = { .size = sizeof tick, .tick_ns = negative[i] };
+		struct hwheel_run run = { .size = sizeof run, .left = 77, .max_ns = negative[i] };
+
+		CHECK_EQ(hwheel_create(&start, &none), -EINVAL);
+		CHECK_EQ(hwheel_create(&tick, &none), -EINVAL);
+		CHECK_EQ(hwheel_advance(w, MS, &e, 1, &run), -EINVAL);
+		CHECK_EQ(hwheel_poll(system, &e, 1, &run), -EINVAL);
+		CHECK_EQ(run.left, 77);
+	}
+	CHECK(none == NULL);
+	CHECK_EQ(stats(w).fired, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(system), 0);
+}
+
+/* HWHEEL_NEVER, and delays that reach beyond the clock. */
+
+static void never(struct hwheel *w, hwheel_timer_t t)
+{
+	struct hwheel_event e;
+	uint64_t left = 0, next = 77;
+
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	CHECK(left == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+	CHECK_EQ(next, 77);
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+}
+
+TEST(armed_for_never_it_does_not_fire)
+{
+	static const uint32_t flags[] = { 0, HWHEEL_ABS, HWHEEL_REDUCE };
+
+	for (size_t n = 0; n < COUNT(flags); n++) {
+		WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
+		hwheel_timer_t t = ktap_timer(w);
+
+		CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, flags[n]), 0);
+		never(w, t);
+	}
+}
+
+TEST(one_calls_for_never_do_not_fire)
+{
+	for (int n = 0; n < 3; n++) {
+		WHEEL w = n == 0 ? ktap_manual(0, 1, 16, 5 * SEC) : ktap_manual(0, 0, 0, 5 * SEC);
+		hwheel_timer_t t = 0;
+
+		if (n < 2)
+			CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, n == 1 ? HWHEEL_ABS : 0, &t), 0);
+		else
+			CHECK_EQ(hwheel_every(w, HWHEEL_NEVER, SEC, 0, NULL, 0, 0, &t), 0);
+		never(w, t);
+	}
+}
+
+/* The longest delay there is, from a time that is not the first. */
+TEST(a_delay_beyond_the_end_of_time_does_not_wrap)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
+	hwheel_timer_t t = ktap_timer(w);
+	struct hwheel_event e;
+	uint64_t left = 0;
+
+	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, 0), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	CHECK(left >= INT64_MAX);
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
+}
+
+TEST(from_never_to_soon_and_back)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	hwheel_timer_t t = ktap_timer(w);
+
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 1);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_IF_PENDING), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_REDUCE), 1);
+	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1, NULL), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
+}
+
+TEST(a_period_without_end_fires_once)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[2];
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_every(w, 10 * MS, HWHEEL_NEVER, 0, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 1);
+	CHECK_EQ(e[0].missed, 0);
+	never(w, t);
+}
+
+TEST(never_is_never_early_next_to_the_end)
+{
+	const uint64_t end = INT64_MAX;
+	WHEEL w = ktap_manual(SEC, 0, 0, end - 10 * SEC);
+	struct hwheel_event e[2];
+
+	/* the last seconds before the end are times like any other */
+	CHECK_EQ(hwheel_once(w, 2 * SEC, NULL, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 2, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, end - 8 * SEC - 1, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, end - 6 * SEC, e, 2, NULL), 1);
+	CHECK_EQ(e[0].cookie, 1);
+	CHECK_EQ(hwheel_advance(w, end, e, 2, NULL), 0);
+}
+
+/* A deadline below 2^63 whose tick ends after it. */
+TEST(a_deadline_in_the_last_tick_is_never)
+{
+	WHEEL w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+	uint64_t ns;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, HWHEEL_ABS), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
+	CHECK_EQ(ns, HWHEEL_NEVER);
+}

@@ -195,13 +195,6 @@ TEST(generations_of_children)
 	goes_on();
 }
 
-static void until_called(int at_least)
-{
-	for (int i = 0; i < 20000 && atomic_load(&calls) < at_least; i++)
-		ktap_sleep_ms(1);
-	CHECK(atomic_load(&calls) >= at_least);
-}
-
 static void do_nothing_for_a_while(void)
 {
 	int before = atomic_load(&calls);
@@ -221,11 +214,11 @@ TEST(the_parents_tick_thread_goes_on)
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, count, 0, 0, &t), 0);
-	until_called(1);
+	ktap_until(&calls, 1);
 	/* at whatever moment of the thread */
 	for (int i = 0; i < 5; i++) {
 		in_a_child(do_nothing_for_a_while);
-		until_called(atomic_load(&calls) + 2);
+		ktap_until(&calls, atomic_load(&calls) + 2);
 	}
 	/* also for the deadline of a sleeper whose descriptor the child has closed */
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
@@ -234,7 +227,7 @@ TEST(the_parents_tick_thread_goes_on)
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_once(w, 100 * MS, count, 0, 0, NULL), 0);
 	in_a_child(do_nothing_for_a_while);
-	until_called(1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

@@ -259,6 +259,14 @@ static inline void ktap_sleep_ms(unsigned ms)
 		;
 }
 
+/* Waits until a count is high enough. */
+static inline void ktap_until(atomic_int *what, int at_least)
+{
+	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
+		ktap_sleep_ms(1);
+	CHECK(atomic_load(what) >= at_least);
+}
+
 /* The calling thread's id in the system; not in the oldest C libraries. */
 static inline int ktap_tid(void)
 {

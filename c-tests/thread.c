@@ -13,13 +13,6 @@ static struct hwheel *wheel(void)
 	return w;
 }
 
-static void until(atomic_int *what, int at_least)
-{
-	for (int i = 0; i < PATIENCE_MS && atomic_load(what) < at_least; i++)
-		ktap_sleep_ms(1);
-	CHECK(atomic_load(what) >= at_least);
-}
-
 static atomic_int calls, early, elsewhere, unblocked;
 static pthread_t main_thread;
 
@@ -68,7 +61,7 @@ TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 	CHECK_EQ(hwheel_start(w), 0);
 	pthread_sigmask(SIG_BLOCK, NULL, &after);
 	CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
-	until(&calls, 1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&elsewhere), 1);
 	CHECK_EQ(atomic_load(&unblocked), 0);
@@ -91,7 +84,7 @@ TEST(callbacks_are_never_early)
 		delay = x % (200 * MS);
 		CHECK_EQ(hwheel_once(w, delay, note, ktap_clock() + delay, 0, NULL), 0);
 	}
-	until(&calls, 300);
+	ktap_until(&calls, 300);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(atomic_load(&calls), 300);
 	CHECK_EQ(atomic_load(&early), 0);
@@ -108,7 +101,7 @@ TEST(every_clock_can_be_ticked)
 		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_now(w, &now), 0);
 		CHECK_EQ(hwheel_once(w, now + 10 * MS, note, 0, HWHEEL_ABS, NULL), 0);
-		until(&calls, 1);
+		ktap_until(&calls, 1);
 	}
 }
 
@@ -138,7 +131,7 @@ TEST(it_stops_and_starts_again)
 	for (int i = 1; i <= 20; i++) {
 		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
-		until(&calls, i);
+		ktap_until(&calls, i);
 		CHECK_EQ(hwheel_stop(w), 0);
 		CHECK_EQ(hwheel_stop(w), 0);
 	}
@@ -171,7 +164,7 @@ TEST(stopped_nothing_fires_and_timers_stay_armed)
 	/* and by the thread */
 	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	CHECK_EQ(hwheel_start(w), 0);
-	until(&calls, 2);
+	ktap_until(&calls, 2);
 }
 
 TEST(timers_without_a_callback_are_unclaimed)
@@ -212,7 +205,7 @@ TEST(a_callback_does_not_stop_its_own_thread)
 	atomic_store(&done_inside, 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, misbehave, 0, 0, NULL), 0);
-	until(&done_inside, 1);
+	ktap_until(&done_inside, 1);
 	CHECK_EQ(atomic_load(&stop_inside), -EDEADLK);
 	CHECK_EQ(atomic_load(&destroy_inside), -EDEADLK);
 	CHECK_EQ(atomic_load(&start_inside), -EBUSY);
@@ -220,7 +213,7 @@ TEST(a_callback_does_not_stop_its_own_thread)
 	CHECK_EQ(atomic_load(&drain_inside), -EDEADLK);
 	/* nothing has changed: it ticks on */
 	CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
-	until(&calls, 1);
+	ktap_until(&calls, 1);
 }
 
 static atomic_int answers[2], answered;
@@ -273,10 +266,10 @@ TEST(only_one_thread_stops_it)
 			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 		if (way == POLL || way == EXECUTOR)
 			CHECK_EQ(pthread_create(&runs, NULL, way == POLL ? poll_it : run_it, w), 0);
-		until(&held, 1);
+		ktap_until(&held, 1);
 		for (int i = 0; i < 2; i++)
 			CHECK_EQ(pthread_create(&thread[i], NULL, stop_it, w), 0);
-		until(&answered, 1);
+		ktap_until(&answered, 1);
 		first = atomic_load(&answers[0]);
 		/* now the other one is in hwheel_stop() */
 		stop = hwheel_stop(w);
@@ -316,7 +309,7 @@ TEST(stop_and_destroy_wait_for_the_callback)
 		atomic_store(&release, 0);
 		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
-		until(&held, 1);
+		ktap_until(&held, 1);
 		CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
 		CHECK_EQ(k == 0 ? hwheel_stop(w) : hwheel_destroy(w), 0);
 		CHECK_EQ(atomic_load(&held), 0);
@@ -338,7 +331,7 @@ TEST(stop_does_not_run_what_is_left)
 	atomic_store(&release, 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
-	until(&held, 1);
+	ktap_until(&held, 1);
 	/* due while the callback runs */
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
@@ -369,7 +362,7 @@ TEST(a_stop_ends_in_the_middle_of_a_sweep)
 	for (int i = 0; i < many; i++)
 		CHECK_EQ(hwheel_once(w, due, call_slowly, 0, HWHEEL_ABS, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);
-	until(&calls, 1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK(atomic_load(&calls) < many);
 	CHECK_EQ(stats(w).pending, (uint64_t)(many - atomic_load(&calls)));
@@ -400,8 +393,8 @@ TEST(signals_of_the_process_are_not_handled_there)
 		CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
 		CHECK_EQ(kill(getpid(), SIGUSR1), 0);
 	}
-	until(&calls, 100);
-	until(&handled, 1);
+	ktap_until(&calls, 100);
+	ktap_until(&handled, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(sigaction(SIGUSR1, &old, NULL), 0);
 	CHECK_EQ(atomic_load(&handled_elsewhere), 0);
@@ -437,7 +430,7 @@ TEST(idle_it_does_not_wake)
 		CHECK_EQ(wakeups(w[i]) - before[i], 0);
 		/* it sleeps, it is not dead */
 		CHECK_EQ(hwheel_once(w[i], 0, note, 0, 0, NULL), 0);
-		until(&calls, i + 1);
+		ktap_until(&calls, i + 1);
 		CHECK(wakeups(w[i]) > before[i]);
 		CHECK_EQ(hwheel_destroy(w[i]), 0);
 	}
@@ -514,7 +507,7 @@ TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 			CHECK_EQ(hwheel_start(ending.w), 0);
 		else
 			CHECK_EQ(pthread_create(&driver, NULL, poll_once, NULL), 0);
-		until(&held, 1);
+		ktap_until(&held, 1);
 		CHECK_EQ(pthread_create(&thread, NULL, end_it, NULL), 0);
 		ktap_sleep_ms(20);
 		CHECK_EQ(pthread_cancel(thread), 0);
@@ -578,7 +571,7 @@ TEST(a_stop_waits_until_a_poll_has_ended)
 			CHECK_EQ(hwheel_once(polled.w, 0, signal_it, 0, 0, NULL), 0);
 		ktap_sleep_ms(3);
 		CHECK_EQ(pthread_create(&thread, NULL, poll_one_of_two, NULL), 0);
-		until(&signalled, 1);
+		ktap_until(&signalled, 1);
 		/* a tick thread has started while the poll returns */
 		while (started && hwheel_start(polled.w) == -EBUSY)
 			ktap_sleep_ms(1);
@@ -604,7 +597,7 @@ TEST(a_tick_thread_that_is_cancelled_drives_on)
 	CHECK_EQ(hwheel_start(w), 0);
 	for (int i = 0; i < 3; i++) {
 		CHECK_EQ(hwheel_once(w, 0, cancel_this_thread, 0, 0, NULL), 0);
-		until(&calls, i + 1);
+		ktap_until(&calls, i + 1);
 		/* until it sleeps */
 		ktap_sleep_ms(20);
 	}
@@ -643,7 +636,7 @@ TEST(a_stop_waits_for_no_later_poll)
 	ktap_sleep_ms(3);
 	for (int i = 0; i < POLLS; i++)
 		CHECK_EQ(pthread_create(&polls[i], NULL, poll_all_the_time, NULL), 0);
-	until(&signalled, 1);
+	ktap_until(&signalled, 1);
 	CHECK_EQ(pthread_create(&stop, NULL, stop_the_polled, NULL), 0);
 	for (int i = 0; i < 5000 && atomic_load(&signalled) < 2; i++)
 		ktap_sleep_ms(1);

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include "ktap.h"
+#include "child.h"
 
 /* Callbacks in workers and executors, and what is known of them. */
 
@@ -62,13 +62,6 @@ static inline void note_key(struct hwheel *w, const struct hwheel_event *e)
 {
 	CHECK_EQ(e->timer, 0);
 	note(w, e);
-}
-
-static inline void until(atomic_int *word, int least)
-{
-	for (int i = 0; i < 20000 && atomic_load(word) < least; i++)
-		ktap_sleep_ms(1);
-	CHECK(atomic_load(word) >= least);
 }
 
 static inline hwheel_timer_t arm(struct hwheel *w, hwheel_fn fn, uint64_t cookie, uint64_t at)
@@ -148,11 +141,11 @@ TEST(a_slow_callback_delays_nobody)
 
 	arm(w, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	for (int i = 1; i <= 5; i++) {
 		arm(w, note, (uint64_t)i, (uint64_t)(1 + i) * MS);
 		CHECK_EQ(hwheel_advance(w, (uint64_t)(1 + i) * MS, NULL, 0, NULL), 0);
-		until(&calls, i);
+		ktap_until(&calls, i);
 	}
 	CHECK_EQ(atomic_load(&order), 12345);
 	CHECK_EQ(atomic_load(&inside), 1);
@@ -170,22 +163,22 @@ TEST(a_period_due_while_it_runs_is_missed)
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	for (int i = 2; i <= 5; i++)
 		CHECK_EQ(hwheel_advance(w, (uint64_t)i * 10 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(stats(w).fired, 1);
 	atomic_store(&release, 1);
-	until(&calls, 1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_advance(w, 60 * MS, NULL, 0, NULL), 0);
-	until(&calls, 2);
+	ktap_until(&calls, 2);
 	/* 20, 30, 40 and 50 ms */
 	CHECK_EQ(atomic_load(&missed), 4);
 	CHECK_EQ(stats(w).missed, 4);
 	CHECK_EQ(stats(w).fired, 2);
 	CHECK_EQ(hwheel_advance(w, 70 * MS, NULL, 0, NULL), 0);
-	until(&calls, 3);
+	ktap_until(&calls, 3);
 	CHECK_EQ(atomic_load(&missed), 0);
 	CHECK_EQ(atomic_load(&twice), 0);
 }
@@ -199,12 +192,12 @@ TEST(a_burst_is_made_up_for_one_by_one)
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, HWHEEL_MISSED_BURST, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	CHECK_EQ(hwheel_advance(w, 50 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).fired, 1);
 	atomic_store(&release, 1);
 	for (int i = 1; i <= 5; i++) {
-		until(&calls, i);
+		ktap_until(&calls, i);
 		CHECK_EQ(hwheel_stop(w), 0);
 		CHECK_EQ(hwheel_advance(w, 50 * MS + (uint64_t)i * MS, NULL, 0, NULL), 0);
 	}
@@ -220,27 +213,27 @@ TEST(what_is_armed_again_fires_when_it_is_over)
 	hwheel_timer_t t = arm(w, hold, 0, 1 * MS);
 
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, 2 * MS, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(stats(w).fired, 1);
 	atomic_store(&release, 1);
-	until(&calls, 1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_advance(w, 6 * MS, NULL, 0, NULL), 0);
-	until(&calls, 2);
+	ktap_until(&calls, 2);
 	CHECK_EQ(atomic_load(&twice), 0);
 	/* Cancelled meanwhile, it does not. */
 	atomic_store(&release, 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 7 * MS, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_advance(w, 7 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, 8 * MS, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	atomic_store(&release, 1);
-	until(&calls, 3);
+	ktap_until(&calls, 3);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -482,7 +475,7 @@ TEST(a_stop_waits_until_an_executor_has_ended)
 	held = arm(w, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, HWHEEL_SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(pthread_create(&runs, NULL, run_the_queued, w), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	CHECK_EQ(pthread_create(&waits, NULL, delete_it, w), 0);
 	CHECK_EQ(pthread_create(&releases, NULL, release_it, NULL), 0);
 	CHECK_EQ(hwheel_stop(w), 0);
@@ -514,7 +507,7 @@ static struct hwheel *crowd(uint32_t overload, int by_key)
 
 	add(w, by_key, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	for (uint64_t i = 1; i <= 5; i++)
 		add(w, by_key, by_key ? note_key : note, i, (1 + i) * MS);
 	return w;
@@ -543,7 +536,7 @@ TEST(without_room_the_driver_runs_it)
 		CHECK_EQ(stats(w).queued, 2);
 		check_live(w, by_key, 3);
 		atomic_store(&release, 1);
-		until(&calls, 6);
+		ktap_until(&calls, 6);
 		CHECK_EQ(atomic_load(&order), 34512);
 		end(w, by_key);
 	}
@@ -563,7 +556,7 @@ TEST(without_room_it_is_dropped_and_counted)
 		check_live(w, by_key, 3);
 		CHECK_EQ(hwheel_key_pending(w, &last, sizeof last), 0);
 		atomic_store(&release, 1);
-		until(&calls, 3);
+		ktap_until(&calls, 3);
 		CHECK_EQ(hwheel_stop(w), 0);
 		CHECK_EQ(atomic_load(&order), 12);
 		end(w, by_key);
@@ -619,7 +612,7 @@ TEST(drain_leaves_what_is_queued)
 		check_live(w, by_key, 3);
 		CHECK_EQ(hwheel_key_set(w, &key, sizeof key, MS, note_key, 9, 0), -ESHUTDOWN);
 		atomic_store(&release, 1);
-		until(&calls, 3);
+		ktap_until(&calls, 3);
 		CHECK_EQ(hwheel_stop(w), 0);
 		CHECK_EQ(atomic_load(&order), 12);
 		struct hwheel_stats s = stats(w);
@@ -793,7 +786,7 @@ static atomic_int answer;
 static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 {
 	atomic_store(&inside, 1);
-	until(&release, 1);
+	ktap_until(&release, 1);
 	atomic_store(&answer, hwheel_timer_delete_sync(w, victim));
 	atomic_fetch_add(&calls, 1);
 }
@@ -807,12 +800,12 @@ TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for)
 
 	arm(w, delete_victim, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	until(&inside, 1);
+	ktap_until(&inside, 1);
 	victim = arm(w, note, 7, 2 * MS);
 	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 1);
 	atomic_store(&release, 1);
-	until(&calls, 1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(atomic_load(&answer), 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 0);
@@ -867,7 +860,7 @@ TEST(a_callback_in_a_worker_sets_its_own_key)
 	set(w, "a", set_again, 1, 1 * MS);
 	for (int i = 1; i <= 1000; i++) {
 		CHECK_EQ(hwheel_advance(w, (uint64_t)i * 2 * MS, NULL, 0, NULL), 0);
-		until(&calls, i);
+		ktap_until(&calls, i);
 	}
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(stats(w).fired, 1000);
@@ -888,4 +881,211 @@ TEST(keys_leave_nothing_in_workers)
 		CHECK_EQ(atomic_load(&calls), round << 10);
 		CHECK_EQ(stats(w).live, 0);
 	}
+}
+
+/*
+ * An executor that no longer runs anything, works late, or calls back into the
+ * library: stop and destroy return, and each callback has run once.
+ */
+
+enum { QUEUE = 4, TIMERS = 20 };
+
+static atomic_int ran, asked;
+static atomic_int from_executor[6];
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	atomic_fetch_add(&ran, 1);
+}
+
+/* Does nothing, like a pool that was shut down first. */
+static void refuse(struct hwheel *w, void *arg)
+{
+	atomic_fetch_add(&asked, 1);
+}
+
+static struct hwheel *wheel(hwheel_executor_fn executor, uint32_t overload,
+			    uint32_t clock)
+{
+	struct hwheel_options o = { .size = sizeof o };
+	struct hwheel *w = NULL;
+
+	o.executor = executor;
+	o.queue = QUEUE;
+	o.overload = overload;
+	o.clock = clock;
+	EXPECT(hwheel_create(&o, &w), 0);
+	return w;
+}
+
+static void fill(struct hwheel *w)
+{
+	for (int i = 0; i < TIMERS; i++)
+		EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+}
+
+/* The tick thread runs what the queue has no room for; the stop runs the rest. */
+static void stop_with_a_full_queue(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, 0);
+
+	EXPECT(hwheel_start(w), 0);
+	fill(w);
+	until(&ran, TIMERS - QUEUE);
+	EXPECT(stats(w).queued, QUEUE);
+	EXPECT(atomic_load(&asked), QUEUE);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(stats(w).queued, 0);
+	EXPECT(atomic_load(&ran), TIMERS);
+	/* it can go on */
+	EXPECT(hwheel_start(w), 0);
+	fill(w);
+	until(&ran, 2 * TIMERS - QUEUE);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(atomic_load(&ran), 2 * TIMERS);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+TEST(stop_returns_though_the_executor_refuses)
+{
+	in_a_child(stop_with_a_full_queue);
+}
+
+static void destroy_with_a_full_queue(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, 0);
+
+	EXPECT(hwheel_start(w), 0);
+	fill(w);
+	until(&ran, TIMERS - QUEUE);
+	EXPECT(hwheel_destroy(w), 0);
+	EXPECT(atomic_load(&ran), TIMERS);
+}
+
+TEST(destroy_returns_though_the_executor_refuses)
+{
+	in_a_child(destroy_with_a_full_queue);
+}
+
+/* Of a thread that advances: the stop runs what that has put into the queue. */
+static void stop_after_an_advance(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_DROP, HWHEEL_CLOCK_MANUAL);
+
+	fill(w);
+	EXPECT(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	EXPECT(atomic_load(&ran), 0);
+	EXPECT(stats(w).dropped, TIMERS - QUEUE);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(atomic_load(&ran), QUEUE);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+TEST(stop_runs_what_an_advance_has_queued)
+{
+	in_a_child(stop_after_an_advance);
+}
+
+/* It is asked once for each; late is not never. */
+static void delete_sync_beside_an_executor_that_refuses(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
+	hwheel_timer_t t;
+
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
+	EXPECT(hwheel_timer_mod(w, t, MS, 0), 0);
+	EXPECT(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	EXPECT(stats(w).queued, 1);
+	EXPECT(hwheel_timer_delete_sync(w, t), 1);
+	EXPECT(hwheel_run_queued(w), 0);
+	EXPECT(atomic_load(&ran), 0);
+	EXPECT(stats(w).cancelled, 1);
+	EXPECT(stats(w).fired, 0);
+	EXPECT(hwheel_timer_mod(w, t, MS, 0), 0);
+	EXPECT(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+	EXPECT(hwheel_run_queued(w), 1);
+	EXPECT(atomic_load(&ran), 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+TEST(delete_sync_does_not_wait_for_what_never_begins)
+{
+	in_a_child(delete_sync_beside_an_executor_that_refuses);
+}
+
+/* Each call by its own timer, and both of timers that are gone. */
+static void sync_calls_on_what_is_gone(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
+	int (*const calls[])(struct hwheel *, hwheel_timer_t) = {
+		hwheel_timer_delete_sync, hwheel_timer_shutdown_sync,
+	};
+	hwheel_timer_t timers[2], first;
+
+	EXPECT(hwheel_once(w, MS, count, 0, 0, &first), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT(hwheel_timer_setup(w, count, 0, &timers[i]), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT(hwheel_timer_mod(w, timers[i], 2 * MS, 0), 0);
+	EXPECT(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT(hwheel_timer_free(w, timers[i]), 0);
+	EXPECT(stats(w).queued, 3);
+	for (int i = 0; i < 2; i++) {
+		EXPECT(hwheel_timer_delete(w, timers[i]), -ESTALE);
+		EXPECT(calls[i](w, timers[i]), 1);
+		EXPECT(calls[i](w, timers[i]), -ESTALE);
+		EXPECT(stats(w).queued, 2 - i);
+	}
+	EXPECT(hwheel_run_queued(w), 1);
+	EXPECT(hwheel_run_queued(w), 0);
+	EXPECT(stats(w).queued, 0);
+	EXPECT(atomic_load(&ran), 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+TEST(sync_calls_take_out_what_is_gone)
+{
+	in_a_child(sync_calls_on_what_is_gone);
+}
+
+/* Calls that the executor function makes itself. */
+static void call_back(struct hwheel *w, void *arg)
+{
+	hwheel_timer_t t = 0;
+	struct hwheel_event e;
+
+	atomic_store(&from_executor[0], hwheel_stop(w));
+	atomic_store(&from_executor[1], hwheel_destroy(w));
+	atomic_store(&from_executor[2], hwheel_drain(w, &e, 1));
+	atomic_store(&from_executor[3], hwheel_poll(w, NULL, 0, NULL));
+	atomic_store(&from_executor[4], hwheel_once(w, SEC, count, 0, 0, &t));
+	atomic_store(&from_executor[5], hwheel_timer_delete_sync(w, t));
+	/* an executor may also be this thread */
+	hwheel_run_queued(w);
+	atomic_fetch_add(&asked, 1);
+}
+
+static void stop_from_the_executor(void)
+{
+	static const int want[] = { -EDEADLK, -EDEADLK, -EDEADLK, -EBUSY, 0, 1 };
+	struct hwheel *w = wheel(call_back, HWHEEL_OVERLOAD_RUN, 0);
+
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	until(&asked, 1);
+	for (int i = 0; i < 6; i++)
+		EXPECT(atomic_load(&from_executor[i]), want[i]);
+	/* the wheel is as it was */
+	EXPECT(hwheel_start(w), -EBUSY);
+	EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	until(&asked, 2);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(atomic_load(&ran), 2);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+TEST(the_executor_cannot_stop_the_wheel)
+{
+	in_a_child(stop_from_the_executor);
 }

@@ -4,7 +4,7 @@
  *
  * The program is linked with the static library and wraps what that calls. The
  * wall clock that steps is a wrapped one: the machine's own is left alone. More
- * of this is in c-tests: fork.c, clock.c, and a slow callback in trap_reentry.c (d8).
+ * of this is in c-tests: fork.c, trap_clock.c, and a slow callback in trap_reentry.c (d8).
  */
 #include <fcntl.h>
 #include <pthread.h>
