@@ -30,7 +30,6 @@ TEST(a_step_back_is_held)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
-	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 0, &e, 1, NULL), 0);
@@ -38,8 +37,7 @@ TEST(a_step_back_is_held)
 	CHECK_EQ(hwheel_advance(w, SEC - 1, &e, 1, NULL), 0);
 	CHECK_EQ(ktap_now(w), SEC);
 	/* delays count from the held time */
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	ktap_armed(w, NULL, 0, 10 * MS);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC + 9 * MS, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1, NULL), 1);
@@ -146,14 +144,12 @@ TEST(between_batches_a_timer_can_be_cancelled_and_armed)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
-	hwheel_timer_t t[10], late = 0;
+	hwheel_timer_t t[10];
 	unsigned seen = 0;
 	int n;
 
-	for (int i = 0; i < 10; i++) {
-		CHECK_EQ(hwheel_timer_setup(w, NULL, (uint64_t)i, &t[i]), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t[i], (uint64_t)(i + 1) * MS, 0), 0);
-	}
+	for (int i = 0; i < 10; i++)
+		t[i] = ktap_armed(w, NULL, (uint64_t)i, (uint64_t)(i + 1) * MS);
 	CHECK_EQ(hwheel_advance(w, SEC, e, 4, NULL), 4);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(e[i].cookie, i);
@@ -161,8 +157,7 @@ TEST(between_batches_a_timer_can_be_cancelled_and_armed)
 	CHECK_EQ(hwheel_timer_pending(w, t[5]), 1);
 	CHECK_EQ(hwheel_timer_delete(w, t[5]), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t[7], 2 * SEC, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 10, &late), 0);
-	CHECK_EQ(hwheel_timer_mod(w, late, 0, 0), 0);
+	ktap_armed(w, NULL, 10, 0);
 	while ((n = hwheel_advance(w, SEC, e, 4, NULL)) > 0)
 		for (int k = 0; k < n; k++)
 			seen |= 1u << e[k].cookie;
@@ -198,8 +193,7 @@ TEST(without_room_events_are_unclaimed)
 
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(hwheel_once(w, (uint64_t)i * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	t = ktap_armed(w, NULL, 0, MS);
 	/* the array is of no account */
 	CHECK_EQ(hwheel_advance(w, 4 * MS, &e, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
@@ -300,8 +294,7 @@ TEST(a_second_driver_is_refused)
 	int same, later, drain;
 	uint64_t now = 0;
 
-	atomic_store(&held, 0);
-	atomic_store(&release, 0);
+	held = release = 0;
 	CHECK_EQ(hwheel_once(w, MS, hold, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, advance_to_a_second, w), 0);

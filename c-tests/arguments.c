@@ -58,10 +58,8 @@ TEST(no_wheel_is_refused_everywhere)
 TEST(a_needed_output_is_not_null)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_armed(w, NULL, 0, SEC);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 0);
 	CHECK_EQ(hwheel_now(w, NULL), -EINVAL);
 	CHECK_EQ(hwheel_next_expiry(w, NULL), -EINVAL);
 	CHECK_EQ(hwheel_get_stats(w, NULL), -EINVAL);
@@ -81,8 +79,7 @@ TEST(unknown_flags_are_refused_and_change_nothing)
 	hwheel_timer_t t = 0, made = JUNK;
 	uint64_t left = 0;
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 0);
+	t = ktap_armed(w, NULL, 0, SEC);
 	for (int bit = 0; bit < 32; bit++) {
 		uint32_t flag = UINT32_C(1) << bit;
 		int abs = flag == HWHEEL_ABS;
@@ -206,10 +203,9 @@ TEST(a_negative_time_arms_nothing)
 		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
 	};
 	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
-	hwheel_timer_t t = 0;
 	uint64_t left = 0;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	for (int pending = 0; pending < 2; pending++) {
 		EACH(i) {
 			for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++)
@@ -436,10 +432,9 @@ TEST(never_is_never_early_next_to_the_end)
 TEST(a_deadline_in_the_last_tick_is_never)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t;
 	uint64_t ns;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);

@@ -14,9 +14,8 @@ static void record(struct hwheel *w, const struct hwheel_event *e)
 
 static hwheel_timer_t make(struct hwheel *w, uint64_t cookie)
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_timer_of(w, NULL, cookie);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, cookie, &t), 0);
 	CHECK(t != 0);
 	return t;
 }
@@ -78,8 +77,7 @@ TEST(a_callback_is_told_the_same)
 	struct hwheel_event e;
 
 	calls = 0;
-	CHECK_EQ(hwheel_timer_setup(w, record, 7, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS + 1, 0), 0);
+	t = ktap_armed(w, record, 7, 10 * MS + 1);
 	/* called, not written */
 	CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 0);
 	CHECK_EQ(calls, 1);
@@ -307,8 +305,7 @@ TEST(a_timer_that_arms_itself_fires_once_a_tick)
 
 	calls = 0;
 	rearmed = -1;
-	CHECK_EQ(hwheel_timer_setup(w, rearm, 0, &self), 0);
-	CHECK_EQ(hwheel_timer_mod(w, self, MS, 0), 0);
+	self = ktap_armed(w, rearm, 0, MS);
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(calls, 1);
 	CHECK_EQ(rearmed, 0);

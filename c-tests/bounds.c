@@ -98,11 +98,8 @@ TEST(a_call_with_time_left_does_it_all)
 	struct hwheel_run run = at_most(0, 3600 * SEC);
 
 	for (uint64_t i = 0; i < 1000; i += 2) {
-		hwheel_timer_t t;
-
 		CHECK_EQ(hwheel_once(w, (1 + i) * MS, count, i, 0, NULL), 0);
-		CHECK_EQ(hwheel_timer_setup(w, count, i + 1, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, (2 + i) * MS, 0), 0);
+		ktap_armed(w, count, i + 1, (2 + i) * MS);
 	}
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, &run), 0);
 	CHECK_EQ(calls, 1000);

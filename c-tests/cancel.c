@@ -3,10 +3,7 @@
 
 static hwheel_timer_t make(struct hwheel *w, hwheel_fn fn)
 {
-	hwheel_timer_t t = 0;
-
-	CHECK_EQ(hwheel_timer_setup(w, fn, 0, &t), 0);
-	return t;
+	return ktap_timer_of(w, fn, 0);
 }
 
 static void fires_nothing(struct hwheel *w)

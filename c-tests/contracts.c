@@ -119,10 +119,8 @@ TEST(an_event_in_the_array_is_told_by_its_handle)
 	struct hwheel_event e[2];
 	int handled = 0;
 
-	for (uint64_t i = 0; i < 2; i++) {
-		CHECK_EQ(hwheel_timer_setup(w, NULL, i, &object[i]), 0);
-		CHECK_EQ(hwheel_timer_mod(w, object[i], MS, 0), 0);
-	}
+	for (uint64_t i = 0; i < 2; i++)
+		object[i] = ktap_armed(w, NULL, i, MS);
 	CHECK_EQ(hwheel_advance(w, MS, e, 2, NULL), 2);
 	for (int i = 0; i < 2; i++) {
 		if (e[i].timer != object[e[i].cookie])
@@ -316,8 +314,7 @@ TEST(zero_means_that_all_has_fired)
 	w = ktap_manual(MS, 0, 0, 0);
 	CHECK_EQ(pthread_create(&thread, NULL, concurrently, NULL), 0);
 	while (ktap_clock() < end && !atomic_load(&lies)) {
-		atomic_store(&fired, 0);
-		atomic_store(&ended, 0);
+		fired = ended = 0;
 		atomic_fetch_add(&tick, 1);
 		CHECK_EQ(hwheel_once(w, atomic_load(&tick) * MS, slow, 0, HWHEEL_ABS, NULL), 0);
 		CHECK_EQ(hwheel_once(w, atomic_load(&tick) * MS, last, 0, HWHEEL_ABS, NULL), 0);
@@ -407,8 +404,7 @@ TEST(start_beside_a_thread_that_polls)
 	int started = 0;
 
 	w = NULL;
-	atomic_store(&lies, 0);
-	atomic_store(&over, 0);
+	lies = over = 0;
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, poll_all, NULL), 0);
 	for (int i = 0; i < 300 || (started == 0 && i < PATIENCE_S * 1000); i++) {

@@ -828,14 +828,12 @@ static void call_as_a_stranger(void)
 
 static void *stranger(void *unused)
 {
-	(void)unused;
 	call_as_a_stranger();
 	return NULL;
 }
 
 static void *next_owner(void *unused)
 {
-	(void)unused;
 	w.sends = 0;
 	EXPECT(hwheel_own(w.wheel) == 0);
 	for (uint64_t n = below(4); n > 0; n--)
@@ -1900,8 +1898,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static struct shared counts;
 
-	(void)argc;
-	(void)argv;
 	shared = &counts;
 	signal(SIGALRM, takes_long);
 	/* To clear a huge page for each wheel takes longer than all the rest. */
@@ -1934,7 +1930,6 @@ static struct {
 
 static void flood_callback(struct hwheel *wheel, const struct hwheel_event *e)
 {
-	(void)wheel;
 	flooded.fired[e->cookie] = flooded.turn;
 }
 

@@ -154,10 +154,8 @@ TEST(arms_between_batches_are_refused)
 	struct hwheel_event e;
 	hwheel_timer_t u[3];
 
-	for (int i = 0; i < 3; i++) {
-		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &u[i]), 0);
-		CHECK_EQ(hwheel_timer_mod(w, u[i], MS, 0), 0);
-	}
+	for (int i = 0; i < 3; i++)
+		u[i] = ktap_armed(w, NULL, 0, MS);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(hwheel_timer_mod(w, u[i], 2 * MS, 0), -ESHUTDOWN);
@@ -294,8 +292,7 @@ TEST(it_takes_no_timer_and_arms_none)
 	struct hwheel_event e;
 	int32_t result;
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 0);
+	t = ktap_armed(w, NULL, 0, SEC);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
 	CHECK_EQ(e.timer, t);
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &none), -ESHUTDOWN);

@@ -92,8 +92,7 @@ TEST(waiting_leaves_errno_alone)
 		int answer, after;
 
 		atomic_store(&release, 1);
-		CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
+		t = ktap_armed(w, count, 0, 0);
 		if (i % 4 == 0)
 			while (hwheel_timer_pending(w, t) == 1)
 				;

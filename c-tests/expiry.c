@@ -315,8 +315,7 @@ TEST(it_is_not_late_while_another_thread_drives)
 	pthread_t thread;
 	int answer;
 
-	atomic_store(&held, 0);
-	atomic_store(&release, 0);
+	held = release = 0;
 	CHECK_EQ(hwheel_once(w, 10 * MS, hold, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, advance_a_little, w), 0);
@@ -337,11 +336,9 @@ static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, ui
 	uint64_t ns = JUNK, left = JUNK;
 	hwheel_timer_t t = 0;
 
-	atomic_store(&held, 0);
-	atomic_store(&release, 0);
+	held = release = 0;
 	w = MADE(.workers = 1, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns);
-	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	t = ktap_armed(w, hold, 0, MS);
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 	while (!atomic_load(&held))
 		ktap_sleep_ms(1);
@@ -410,8 +407,7 @@ TEST(asking_does_not_disturb_the_tick_thread)
 	pthread_t threads[2];
 	void *failed;
 
-	atomic_store(&release, 0);
-	atomic_store(&n_beats, 0);
+	release = n_beats = 0;
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, beat, 0, 0, NULL), 0);
@@ -570,8 +566,7 @@ static void *ask_on(void *w)
 
 static void begin(pthread_t *thread, struct hwheel *w)
 {
-	atomic_store(&over, 0);
-	atomic_store(&asked, 0);
+	over = asked = 0;
 	CHECK_EQ(pthread_create(thread, NULL, ask_on, w), 0);
 	while (!atomic_load(&asked))
 		ktap_sleep_ms(1);

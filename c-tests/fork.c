@@ -117,8 +117,7 @@ static void arm_manual(void)
 {
 	w = ktap_manual(0, 0, 0, 0);
 	atomic_store(&calls, 0);
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 9, &of_parent), 0);
-	CHECK_EQ(hwheel_timer_mod(w, of_parent, 10 * MS, 0), 0);
+	of_parent = ktap_armed(w, NULL, 9, 10 * MS);
 	/* from now on this thread sets the clock without a lock, up to that time */
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
@@ -286,14 +285,10 @@ static void fork_and_return(struct hwheel *wheel, const struct hwheel_event *e)
 /* Arms a new timer that frees itself, or one that stays. */
 static void arm_either(int stays, uint64_t ns, hwheel_fn fn)
 {
-	hwheel_timer_t t;
-
-	if (!stays) {
+	if (stays)
+		ktap_armed(w, fn, 0, ns);
+	else
 		CHECK_EQ(hwheel_once(w, ns, fn, 0, 0, NULL), 0);
-		return;
-	}
-	CHECK_EQ(hwheel_timer_setup(w, fn, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, ns, 0), 0);
 }
 
 /*
@@ -535,8 +530,7 @@ static void delete_in_a_new_thread(void)
 TEST(a_new_thread_of_a_child)
 {
 	w = ktap_manual(0, 0, 0, 0);
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &of_parent), 0);
-	CHECK_EQ(hwheel_timer_mod(w, of_parent, SEC, 0), 0);
+	of_parent = ktap_armed(w, NULL, 0, SEC);
 	in_a_child(delete_in_a_new_thread);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

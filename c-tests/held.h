@@ -10,8 +10,6 @@ static atomic_int held, release;
 
 static void hold(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_store(&held, 1);
 	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
 		ktap_sleep_ms(1);

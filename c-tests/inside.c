@@ -6,7 +6,6 @@
  */
 #include "ktap.h"
 
-
 /* A check inside of the library cannot leave it: the first one that fails is kept. */
 static char why[256];
 #define EXPECT(cond) do { \
@@ -275,8 +274,7 @@ static void end(struct hwheel *w)
 	}
 	if (w == NULL)
 		return;
-	CHECK_EQ(hwheel_timer_setup(w, mark, 0, &last), 0);
-	CHECK_EQ(hwheel_timer_mod(w, last, SEC, 0), 0);
+	last = ktap_armed(w, mark, 0, SEC);
 	CHECK_EQ(hwheel_timer_free(w, last), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -287,8 +285,7 @@ TEST(in_a_callback_of_a_call_that_drives)
 		struct hwheel *w = make(clock, NULL, 0, NULL);
 		hwheel_timer_t periodic;
 
-		CHECK_EQ(hwheel_timer_setup(w, callback, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+		timer = ktap_armed(w, callback, 0, MS);
 		drive_until(w, 2, 1);
 		end(NULL);
 		callbacks = 0;
@@ -310,8 +307,7 @@ TEST(in_a_callback_of_the_tick_thread)
 	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, NULL, 0, NULL);
 
-		CHECK_EQ(hwheel_timer_setup(w, tick_thread_callback, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_mod(w, timer, 10 * MS, 0), 0);
+		timer = ktap_armed(w, tick_thread_callback, 0, 10 * MS);
 		CHECK_EQ(hwheel_start(w), 0);
 		until(&callbacks, 2);
 		until(&marks, 1);
@@ -332,8 +328,7 @@ TEST(in_a_callback_of_a_worker)
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, NULL, 2, NULL);
 
-		CHECK_EQ(hwheel_timer_setup(w, worker_callback, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+		timer = ktap_armed(w, worker_callback, 0, MS);
 		drive_until(w, 2, 1);
 		end(w);
 	}
@@ -344,8 +339,7 @@ static struct hwheel *queue(hwheel_wake_fn wake)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, quiet_executor, 0, wake);
 
-	CHECK_EQ(hwheel_timer_setup(w, callback, 0, &timer), 0);
-	CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+	timer = ktap_armed(w, callback, 0, MS);
 	for (int i = 0; i < 5; i++)
 		drive(w);
 	CHECK_EQ(executors, 1);
@@ -421,8 +415,7 @@ TEST(in_the_executor)
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
 		struct hwheel *w = make(clock, executor, 0, NULL);
 
-		CHECK_EQ(hwheel_timer_setup(w, callback, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+		timer = ktap_armed(w, callback, 0, MS);
 		/* The callback runs again, and it and the executor leave a timer behind. */
 		for (int i = 0; i < 10000 && executors < 4; i++)
 			drive(w);
@@ -505,8 +498,7 @@ TEST(in_the_function_that_wakes_at_the_end_of_a_callback)
 	struct hwheel_run run = { .size = sizeof run };
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, quiet_executor, 0, wake);
 
-	CHECK_EQ(hwheel_timer_setup(w, arm_for_the_past, 0, &timer), 0);
-	CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+	timer = ktap_armed(w, arm_for_the_past, 0, MS);
 	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, &run), 0);
 	CHECK(run.next_ns == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_run_queued(w), 1);

@@ -478,10 +478,7 @@ static void storm_of(enum driver driver)
 		atomic_store(&ends[i], 0);
 	/* enough for the tick thread to wake before each is replaced */
 	storm_keys = driver == TICK_THREAD ? 10000 : 7;
-	atomic_store(&made, 0);
-	atomic_store(&replaced, 0);
-	atomic_store(&deleted, 0);
-	atomic_store(&wrong, 0);
+	made = replaced = deleted = wrong = 0;
 	atomic_store(&running, 2);
 	storm_wheel = MADE(.tick_ns = 1000, .workers = driver == POLLED_FOR_WORKERS ? 2 : 0);
 	if (driver == TICK_THREAD)

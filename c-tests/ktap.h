@@ -125,8 +125,6 @@ static int ktap_skipped;
 #ifndef FUZZER
 int main(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	/* volatile: changed between setjmp and longjmp */
 	volatile unsigned n = 0, failed = 0, skipped = 0;
 
@@ -193,12 +191,28 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 		    .slots = slots, .start_ns = start_ns);
 }
 
-/* A timer that becomes an event, with the cookie 0. */
-static inline hwheel_timer_t ktap_timer(struct hwheel *w)
+/* A timer. */
+static inline hwheel_timer_t ktap_timer_of(struct hwheel *w, hwheel_fn fn, uint64_t cookie)
 {
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, fn, cookie, &t), 0);
+	return t;
+}
+
+/* A timer that becomes an event, with the cookie 0. */
+static inline hwheel_timer_t ktap_timer(struct hwheel *w)
+{
+	return ktap_timer_of(w, NULL, 0);
+}
+
+/* A timer that is pending. */
+static inline hwheel_timer_t ktap_armed(struct hwheel *w, hwheel_fn fn, uint64_t cookie,
+					uint64_t time_ns)
+{
+	hwheel_timer_t t = ktap_timer_of(w, fn, cookie);
+
+	CHECK_EQ(hwheel_timer_mod(w, t, time_ns, 0), 0);
 	return t;
 }
 

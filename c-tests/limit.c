@@ -78,9 +78,8 @@ TEST(a_full_wheel_still_moves_its_timers)
 {
 	WHEEL w = limited(1);
 	struct hwheel_event e[2];
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	for (uint64_t i = 0; i < 1000; i++) {
 		CHECK_EQ(hwheel_timer_mod(w, t, (1000 - i) * MS, 0), i != 0);
 		full(w);

@@ -446,12 +446,10 @@ static void threads_that_share_timers(int is_driven)
 	pthread_t threads[THREADS];
 
 	wheel = ktap_manual(MS, 0, 0, 0);
-	atomic_store(&failed, 0);
-	atomic_store(&over, 0);
+	failed = over = 0;
 	for (int i = 0; i < SHARED; i++) {
-		hwheel_timer_t t;
+		hwheel_timer_t t = ktap_timer(wheel);
 
-		CHECK_EQ(hwheel_timer_setup(wheel, NULL, 0, &t), 0);
 		atomic_store(&shared[i], t);
 	}
 	for (uintptr_t i = 0; i < THREADS; i++)
@@ -548,8 +546,7 @@ TEST(threads_that_only_make_or_only_free_stay_bounded)
 	pthread_t threads[THREADS];
 
 	wheel = ktap_manual(MS, 0, 0, 0);
-	atomic_store(&failed, 0);
-	atomic_store(&over, 0);
+	failed = over = 0;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, make_or_free, (void *)(i + 1)), 0);
 	for (int i = 0; i < 200; i++) {

@@ -20,7 +20,6 @@ static atomic_uint early, fired, woken, bad;
 
 static void fire(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	ended[e->cookie]++;
 	fired++;
 	if (due[e->cookie] > driven || e->deadline_ns < due[e->cookie])
@@ -29,8 +28,6 @@ static void fire(struct hwheel *w, const struct hwheel_event *e)
 
 static void wake(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 	woken++;
 }
 
@@ -131,7 +128,6 @@ static uint64_t last;
 
 static void fire_in_order(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	bad += e->deadline_ns < last;
 	last = e->deadline_ns;
 	fired++;
@@ -286,7 +282,6 @@ static void wake_and_send(struct hwheel *w, void *arg)
 {
 	hwheel_timer_t t = 77;
 
-	(void)arg;
 	woken++;
 	due[9] = SEC + 10 * MS;
 	bad += hwheel_once(w, due[9], fire, 9, HWHEEL_ABS, NULL) != 0;
@@ -312,7 +307,6 @@ TEST(from_the_function_that_wakes)
 /* The function that wakes takes a wheel that nobody owns, in the middle of the message. */
 static void wake_and_own(struct hwheel *w, void *arg)
 {
-	(void)arg;
 	woken++;
 	bad += hwheel_own(w) != 0;
 	bad += hwheel_once(w, SEC + 10 * MS, fire, 9, HWHEEL_ABS, NULL) != 0;
@@ -321,7 +315,6 @@ static void wake_and_own(struct hwheel *w, void *arg)
 
 static void *send_and_drive(void *unused)
 {
-	(void)unused;
 	due[1] = SEC + 5 * MS;
 	bad += hwheel_once(wheel, due[1], fire, 1, HWHEEL_ABS, NULL) != 0;
 	driven = SEC + 20 * MS;
@@ -347,7 +340,6 @@ TEST(from_a_sender_that_becomes_the_owner)
 /* From a callback of another wheel, which another thread owns. */
 static void pass_on(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	bad += hwheel_once(wheel, 0, fire, e->cookie, 0, NULL) != 0;
 }
 
@@ -355,7 +347,6 @@ static void *run_another(void *unused)
 {
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = 1 };
 
-	(void)unused;
 	bad += hwheel_create(&o, &another) != 0;
 	for (uint64_t i = 0; i < 100; i++)
 		bad += hwheel_once(another, i * MS, pass_on, i, 0, NULL) != 0;

@@ -14,8 +14,6 @@ static atomic_int fired;
 
 static void count(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	fired++;
 }
 
@@ -414,8 +412,6 @@ TEST(a_shared_wheel_has_no_owner)
 
 static void run_nothing(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 }
 
 TEST(an_owned_wheel_has_no_other_threads)
@@ -483,7 +479,6 @@ static struct hwheel *another;
 
 static void change_hands_inside(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)e;
 	fired++;
 	NOTE(hwheel_disown(w), -EDEADLK);
 	NOTE(hwheel_own(w), 0);
@@ -519,7 +514,6 @@ static uint64_t seen[PARTS];
 
 static void note_cookie(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	seen[e->cookie]++;
 	fired++;
 }
@@ -731,7 +725,6 @@ static atomic_int winners, refused;
 
 static void *race(void *unused)
 {
-	(void)unused;
 	for (int i = 0; i < RACES; i++) {
 		int got;
 
@@ -812,7 +805,6 @@ static pid_t forked;
 
 static void fork_inside(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)e;
 	fired++;
 	fflush(stdout);
 	forked = fork();

@@ -420,9 +420,8 @@ TEST(a_thousand_rhythms_side_by_side)
 
 static hwheel_timer_t make(struct hwheel *w, uint64_t period)
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_timer_of(w, NULL, 7);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 7, &t), 0);
 	CHECK_EQ(hwheel_timer_set_period(w, t, period), 0);
 	return t;
 }
@@ -593,9 +592,8 @@ TEST(what_cannot_be_is_refused_and_changes_nothing)
 static void many_lives(struct hwheel *w)
 {
 	for (unsigned i = 0; i < 65535; i++) {
-		hwheel_timer_t t = 0;
+		hwheel_timer_t t = ktap_timer(w);
 
-		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 		CHECK_EQ(hwheel_timer_free(w, t), 0);
 	}
 }

@@ -280,8 +280,7 @@ TEST(a_second_driver_is_refused)
 	pthread_t thread;
 	int poll, start, drain;
 
-	atomic_store(&held, 0);
-	atomic_store(&release, 0);
+	held = release = 0;
 	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
 	CHECK_EQ(pthread_create(&thread, NULL, poll_once, w), 0);

@@ -253,9 +253,8 @@ TEST(a_passed_deadline_fires_at_the_next_tick)
 	for (int hand = 0; hand < 2; hand++) {
 		for (int how = 0; how < 6; how++) {
 			WHEEL w = at_100_ms(hand);
-			hwheel_timer_t t;
+			hwheel_timer_t t = ktap_timer(w);
 
-			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 			switch (how) {
 			case 0: CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, HWHEEL_ABS, NULL), 0); break;
 			case 1: CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0); break;
@@ -274,9 +273,8 @@ TEST(a_range_in_the_past_fires_at_the_next_tick)
 {
 	for (int hand = 0; hand < 2; hand++) {
 		WHEEL w = at_100_ms(hand);
-		hwheel_timer_t t;
+		hwheel_timer_t t = ktap_timer(w);
 
-		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 		CHECK_EQ(hwheel_timer_mod_range(w, t, 50 * MS, 20 * MS, HWHEEL_ABS), 0);
 		CHECK_EQ(hwheel_advance(w, 101 * MS, events, 8, NULL), 1);
 		/* only its end is ahead */
@@ -308,10 +306,9 @@ TEST(slack_is_counted_from_the_deadline)
 {
 	for (uint64_t s = 0; s < 70; s++) {
 		WHEEL w = at_100_ms(1);
-		hwheel_timer_t t;
 		uint64_t last = s ? 100 + s : 101;
+		hwheel_timer_t t = ktap_timer(w);
 
-		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 		CHECK_EQ(hwheel_timer_mod_range(w, t, 0, s * MS, 0), 0);
 		CHECK_EQ(hwheel_advance(w, last * MS, events, 8, NULL), 1);
 	}
@@ -332,9 +329,8 @@ static void random_ranges(uint64_t tick)
 {
 	WHEEL w = ktap_manual(tick, 0, 0, 0);
 	uint64_t now = UINT64_C(1) << 30;
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, now, events, 8, NULL), 0);
 	for (int i = 0; i < 100000; i++) {
 		uint64_t far = UINT64_C(1) << rnd(27);

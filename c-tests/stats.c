@@ -156,10 +156,9 @@ TEST(drained_timers_have_not_fired)
 TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0;
 	struct hwheel_stats s;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(stats(w).notes, 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(stats(w).notes, 1);
@@ -189,10 +188,9 @@ TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 TEST(timers_take_memory)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0;
 	uint64_t one;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	one = stats(w).slab_bytes;
 	CHECK(one > 0);
 	for (int i = 0; i < 100000; i++)
@@ -248,9 +246,8 @@ TEST(the_tick_threads_wakeups_are_counted)
 TEST(moves_are_counted_however_many)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 1 * MS, HWHEEL_ABS), 0);
 	for (int i = 0; i < 200000; i++)
 		CHECK_EQ(hwheel_timer_mod(w, t, (2 + (uint64_t)i % 100) * MS, HWHEEL_ABS), 1);

@@ -9,10 +9,7 @@ static atomic_int inside, release, calls, rearm, rearmed;
 
 static void reset(void)
 {
-	atomic_store(&inside, 0);
-	atomic_store(&release, 0);
-	atomic_store(&calls, 0);
-	atomic_store(&rearm, 0);
+	inside = release = calls = rearm = 0;
 	atomic_store(&rearmed, -1);
 }
 
@@ -94,10 +91,8 @@ static struct hwheel *started(void)
 /* A timer whose callback has begun and is held. */
 static hwheel_timer_t held_timer(struct hwheel *w)
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_armed(w, hold, 0, 0);
 
-	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	ktap_until(&inside, 1);
 	return t;
 }
@@ -219,8 +214,7 @@ TEST(from_its_own_callback_it_is_a_deadlock)
 	hwheel_timer_t t = 0;
 
 	memset(&own, 0, sizeof own);
-	CHECK_EQ(hwheel_timer_setup(w, wait_for_oneself, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	t = ktap_armed(w, wait_for_oneself, 0, MS);
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(own.delete, -EDEADLK);
 	CHECK_EQ(own.shutdown, -EDEADLK);
@@ -269,8 +263,7 @@ TEST(also_at_any_depth_of_wheels)
 	refused_at_depth = 0;
 	for (unsigned i = 0; i < COUNT(nest); i++) {
 		nest[i].w = ktap_manual(0, 0, 0, 0);
-		CHECK_EQ(hwheel_timer_setup(nest[i].w, drive_the_next, i, &nest[i].timer), 0);
-		CHECK_EQ(hwheel_timer_mod(nest[i].w, nest[i].timer, MS, 0), 0);
+		nest[i].timer = ktap_armed(nest[i].w, drive_the_next, i, MS);
 	}
 	CHECK_EQ(hwheel_advance(nest[0].w, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(refused_at_depth, COUNT(nest));
@@ -305,10 +298,8 @@ TEST(also_in_a_callback_that_runs_another)
 	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = no_request);
 
 	reset();
-	for (unsigned i = 0; i < COUNT(queued); i++) {
-		CHECK_EQ(hwheel_timer_setup(w, run_the_other_inside, 0, &queued[i]), 0);
-		CHECK_EQ(hwheel_timer_mod(w, queued[i], (1 + i) * MS, 0), 0);
-	}
+	for (unsigned i = 0; i < COUNT(queued); i++)
+		queued[i] = ktap_armed(w, run_the_other_inside, 0, (1 + i) * MS);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(atomic_load(&calls), 1);
@@ -376,8 +367,7 @@ TEST(it_does_not_run_after_they_have_returned)
 		hwheel_timer_t t = 0;
 
 		atomic_store(&dead, 0);
-		CHECK_EQ(hwheel_timer_setup(w, must_not_run_when_dead, 0, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
+		t = ktap_armed(w, must_not_run_when_dead, 0, 0);
 		for (volatile int spin = 0; spin < i * 50; spin = spin + 1)
 			;
 		CHECK(both[i & 1](w, t) >= 0);
@@ -489,10 +479,8 @@ static void delete_another(struct hwheel *w, const struct hwheel_event *e)
 TEST(a_new_timer_is_not_that_of_the_callback)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t;
 
-	CHECK_EQ(hwheel_timer_setup(w, delete_another, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	ktap_armed(w, delete_another, 0, MS);
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 	CHECK(again);
 	CHECK_EQ(deleted, 1);

@@ -45,10 +45,7 @@ static void note(struct hwheel *w, const struct hwheel_event *e)
 static void reset(void)
 {
 	main_thread = pthread_self();
-	atomic_store(&calls, 0);
-	atomic_store(&early, 0);
-	atomic_store(&elsewhere, 0);
-	atomic_store(&unblocked, 0);
+	calls = early = elsewhere = unblocked = 0;
 }
 
 TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
@@ -151,8 +148,7 @@ TEST(stopped_nothing_fires_and_timers_stay_armed)
 
 	reset();
 	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_timer_setup(w, note, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 200 * MS, 0), 0);
+	t = ktap_armed(w, note, 0, 200 * MS);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 5 * MS, 0), 1);
 	ktap_sleep_ms(20);
@@ -253,9 +249,7 @@ TEST(only_one_thread_stops_it)
 		pthread_t thread[2], runs;
 		int stop, destroy, start, first, running;
 
-		atomic_store(&held, 0);
-		atomic_store(&release, 0);
-		atomic_store(&answered, 0);
+		held = release = answered = 0;
 		w = MADE(.workers = way == WORKER,
 			.executor = way == EXECUTOR ? no_executor : NULL);
 		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
@@ -305,8 +299,7 @@ TEST(stop_and_destroy_wait_for_the_callback)
 		struct hwheel *w = wheel();
 		pthread_t thread;
 
-		atomic_store(&held, 0);
-		atomic_store(&release, 0);
+		held = release = 0;
 		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 		ktap_until(&held, 1);
@@ -327,8 +320,7 @@ TEST(stop_does_not_run_what_is_left)
 	struct hwheel_event e[8];
 
 	reset();
-	atomic_store(&held, 0);
-	atomic_store(&release, 0);
+	held = release = 0;
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 	ktap_until(&held, 1);
@@ -383,8 +375,7 @@ TEST(signals_of_the_process_are_not_handled_there)
 	struct sigaction on, old;
 
 	reset();
-	atomic_store(&handled, 0);
-	atomic_store(&handled_elsewhere, 0);
+	handled = handled_elsewhere = 0;
 	memset(&on, 0, sizeof on);
 	on.sa_handler = handler;
 	CHECK_EQ(sigaction(SIGUSR1, &on, &old), 0);
@@ -500,8 +491,7 @@ TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 		ending.w = polled.w = wheel();
 		CHECK(hwheel_fd(ending.w) >= 0);
 		atomic_store(&ending.answer, 1);
-		atomic_store(&held, 0);
-		atomic_store(&release, 0);
+		held = release = 0;
 		CHECK_EQ(hwheel_once(ending.w, 0, hold, 0, 0, NULL), 0);
 		if (k < 2)
 			CHECK_EQ(hwheel_start(ending.w), 0);
@@ -627,8 +617,7 @@ TEST(a_stop_waits_for_no_later_poll)
 	pthread_t polls[POLLS], stop;
 	uint64_t left;
 
-	atomic_store(&signalled, 0);
-	atomic_store(&release, 0);
+	signalled = release = 0;
 	CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
 	CHECK(hwheel_fd(polled.w) >= 0);
 	for (int i = 0; i < TIMERS; i++)

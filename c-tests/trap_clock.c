@@ -47,7 +47,6 @@ static inline void note(struct hwheel *w, const struct hwheel_event *e)
 {
 	struct record *r = &records[e->cookie];
 
-	(void)w;
 	n_fired++;
 	r->fired++;
 	r->got = driven;

@@ -36,7 +36,6 @@ static _Atomic unsigned running;	/* threads that have not ended */
 
 static inline void note(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	fired[e->cookie]++;
 	got[e->cookie] = driven;
 	n_fired++;
@@ -385,8 +384,7 @@ TEST(c14_stale_handle_never_hits_a_reused_place)
 	for (unsigned n = 0; n < 200000; n++) {
 		hwheel_timer_t stale = old[n * 7 % KEPT];
 
-		CHECK_EQ(hwheel_timer_setup(w, note, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_mod(w, timer, SEC, 0), 0);
+		timer = ktap_armed(w, note, 0, SEC);
 		CHECK(stale != timer);
 		CHECK_EQ(hwheel_timer_mod(w, stale, 0, 0), -ESTALE);
 		CHECK_EQ(hwheel_timer_delete(w, stale), -ESTALE);
@@ -490,12 +488,10 @@ TEST(c9_no_lock_is_held_in_a_callback)
 
 	reset_thread(MS);
 	inside = leave = left = 0;
-	CHECK_EQ(hwheel_timer_setup(wheel, stay, 0, &a), 0);
-	CHECK_EQ(hwheel_timer_mod(wheel, a, 0, 0), 0);
+	a = ktap_armed(wheel, stay, 0, 0);
 	CHECK(reach(&inside, 1));
 	/* everything that does not wait for it goes on */
-	CHECK_EQ(hwheel_timer_setup(wheel, note, 1, &b), 0);
-	CHECK_EQ(hwheel_timer_mod(wheel, b, 5 * MS, 0), 0);
+	b = ktap_armed(wheel, note, 1, 5 * MS);
 	CHECK_EQ(hwheel_timer_mod(wheel, b, MS, HWHEEL_REDUCE), 1);
 	CHECK_EQ(hwheel_timer_mod(wheel, b, 500 * SEC, HWHEEL_IF_PENDING), 1);
 	CHECK_EQ(hwheel_timer_pending(wheel, b), 1);
@@ -613,8 +609,7 @@ TEST(c12_object_is_not_freed_under_its_callback)
 		hwheel_timer_t timer;
 
 		object = 1;
-		CHECK_EQ(hwheel_timer_setup(wheel, c12_use, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_mod(wheel, timer, n % 7 * 10000, 0), 0);
+		timer = ktap_armed(wheel, c12_use, 0, n % 7 * 10000);
 		for (unsigned spin = 0; spin < n * 10; spin++)
 			atomic_thread_fence(memory_order_seq_cst);
 		if (n % 3 == 0)
@@ -704,8 +699,7 @@ TEST(c16_timer_moved_while_its_callback_runs)
 
 		reset_thread(MS);
 		inside = leave = left = 0;
-		CHECK_EQ(hwheel_timer_setup(wheel, c16_stay, 0, &timers[0]), 0);
-		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], 0, 0), 0);
+		timers[0] = ktap_armed(wheel, c16_stay, 0, 0);
 		CHECK(reach(&inside, 1));
 		CHECK_EQ(pthread_create(&thread, NULL, move_it, NULL), 0);
 		CHECK(reach(&leave, 2));

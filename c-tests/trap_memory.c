@@ -73,10 +73,9 @@ TEST(f1_cancelled_timers_keep_no_memory)
 TEST(f1_moved_timers_keep_no_memory)
 {
 	WHEEL w = ktap_manual(MS, 4, 256, 0);
-	hwheel_timer_t timer = 0;
 	size_t before = 0;
+	hwheel_timer_t timer = ktap_timer_of(w, count, 0);
 
-	CHECK_EQ(hwheel_timer_setup(w, count, 0, &timer), 0);
 	for (unsigned n = 0; n < 2000000; n++) {
 		/* every other move is to an earlier deadline */
 		CHECK_EQ(hwheel_timer_mod(w, timer, n * MS / 100 + (n % 2 ? SEC : TIMEOUT), HWHEEL_ABS),
@@ -366,8 +365,7 @@ TEST(f10_freed_handle_is_an_error)
 	WHEEL w = ktap_manual(MS, 4, 256, 0);
 	hwheel_timer_t timer = 0, other = 0;
 
-	CHECK_EQ(hwheel_timer_setup(w, count, 0, &timer), 0);
-	CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+	timer = ktap_armed(w, count, 0, MS);
 	CHECK_EQ(hwheel_timer_free(w, timer), 1);
 	stale(w, timer);
 	/* also when its place is another's */

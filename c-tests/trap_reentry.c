@@ -61,8 +61,6 @@ static inline uint64_t live(struct hwheel *w)
 
 static inline void count_it(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	n_fired++;
 }
 
@@ -93,10 +91,8 @@ TEST(d1_zero_rearm_in_the_callback_does_not_loop)
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned how = 0; how < 5; how++) {
 			WHEEL w = start(&shapes[i], ((UINT64_C(1) << 32) - 3) * shapes[i].tick);
-			hwheel_timer_t timer;
 
-			CHECK_EQ(hwheel_timer_setup(w, d1_again, how, &timer), 0);
-			CHECK_EQ(hwheel_timer_mod(w, timer, tick, 0), 0);
+			ktap_armed(w, d1_again, how, tick);
 			for (unsigned n = 1; n <= 600; n++) {
 				to(w, driven + tick);
 				CHECK_EQ(n_fired, n);
@@ -142,8 +138,7 @@ TEST(d1_zero_rearm_leaves_the_thread_to_others)
 	unsigned n;
 
 	d1_count = 0;
-	CHECK_EQ(hwheel_timer_setup(w, d1_thread_again, 0, &timer), 0);
-	CHECK_EQ(hwheel_timer_mod(w, timer, 0, 0), 0);
+	timer = ktap_armed(w, d1_thread_again, 0, 0);
 	for (unsigned ms = 0; ms < 5000 && d1_count < 20; ms++)
 		ktap_sleep_ms(1);
 	CHECK(hwheel_timer_shutdown_sync(w, timer) >= 0);
@@ -233,10 +228,8 @@ TEST(d4_callback_cancels_collected_siblings)
 
 				d4_cancel = how[h];
 				d4_cancelled = 0;
-				for (unsigned n = 0; n < SIBLINGS; n++) {
-					CHECK_EQ(hwheel_timer_setup(w, d4_first, n, &d4_timers[n]), 0);
-					CHECK_EQ(hwheel_timer_mod(w, d4_timers[n], tick, 0), 0);
-				}
+				for (unsigned n = 0; n < SIBLINGS; n++)
+					d4_timers[n] = ktap_armed(w, d4_first, n, tick);
 				to(w, driven + jump * tick);
 				to(w, driven + 1000 * tick);
 				CHECK_EQ(n_fired, 1);
@@ -281,10 +274,8 @@ TEST(d4_callback_moves_collected_siblings)
 		WHEEL w = start(&shapes[i], 5 * shapes[i].tick);
 		unsigned later;
 
-		for (unsigned n = 0; n < SIBLINGS; n++) {
-			CHECK_EQ(hwheel_timer_setup(w, d4_move, n, &d4_timers[n]), 0);
-			CHECK_EQ(hwheel_timer_mod(w, d4_timers[n], tick, 0), 0);
-		}
+		for (unsigned n = 0; n < SIBLINGS; n++)
+			d4_timers[n] = ktap_armed(w, d4_move, n, tick);
 		to(w, 6 * tick);
 		CHECK_EQ(n_fired, 1);
 		to(w, 7 * tick);
@@ -399,8 +390,7 @@ TEST(d9_callback_frees_its_own_timer)
 			hwheel_timer_t timer = 0;
 
 			if (kind == 0) {
-				CHECK_EQ(hwheel_timer_setup(w, d9_free, kind, &timer), 0);
-				CHECK_EQ(hwheel_timer_mod(w, timer, tick, 0), 0);
+				timer = ktap_armed(w, d9_free, kind, tick);
 			} else if (kind == 1) {
 				CHECK_EQ(hwheel_once(w, tick, d9_free, kind, 0, &timer), 0);
 			} else {

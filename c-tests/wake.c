@@ -23,8 +23,7 @@ static void fire(struct hwheel *w, const struct hwheel_event *e)
 
 static struct hwheel *make(uint32_t clock)
 {
-	atomic_store(&woken, 0);
-	atomic_store(&fired, 0);
+	woken = fired = 0;
 	return MADE(.clock = clock, .wake = wake, .wake_arg = &woken);
 }
 
@@ -125,10 +124,8 @@ static void arm_again(struct hwheel *w, const struct hwheel_event *e)
 TEST(arms_in_callbacks_do_not_wake)
 {
 	WHEEL w = make(HWHEEL_CLOCK_MANUAL);
-	hwheel_timer_t t;
 
-	CHECK_EQ(hwheel_timer_setup(w, arm_again, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	ktap_armed(w, arm_again, 0, MS);
 	for (uint64_t now = 1; now <= 100; now++)
 		CHECK_EQ(advance(w, now * MS), (now + 1) * MS);
 	CHECK_EQ(atomic_load(&fired), 100);
@@ -332,9 +329,8 @@ TEST(a_thousand_timers_need_no_system_call)
 TEST(a_prefetch_takes_any_number)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_timer_of(w, fire, 0);
 
-	CHECK_EQ(hwheel_timer_setup(w, fire, 0, &t), 0);
 	hwheel_timer_prefetch(NULL, t);
 	hwheel_timer_prefetch(w, t);
 	for (int bit = 0; bit < 64; bit++)
@@ -385,8 +381,7 @@ TEST(a_wake_function_that_arms_is_not_called_by_that_arm)
 	for (unsigned i = 0; i < COUNT(delays); i++) {
 		WHEEL w = NULL;
 
-		atomic_store(&woken, 0);
-		atomic_store(&fired, 0);
+		woken = fired = 0;
 		deepest = 0;
 		w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
 			.wake_arg = &delays[i]);
@@ -449,8 +444,7 @@ TEST(destroy_does_not_call_it)
 {
 	struct hwheel *w;
 
-	atomic_store(&woken, 0);
-	atomic_store(&fired, 0);
+	woken = fired = 0;
 	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ignore);
 	CHECK_EQ(hwheel_once(w, MS, once_more, 0, 0, NULL), 0);
 	CHECK(advance(w, MS) == HWHEEL_NEVER);

@@ -25,18 +25,12 @@ static _Atomic uint64_t order;
 
 static inline void reset(void)
 {
-	atomic_store(&calls, 0);
-	atomic_store(&inside, 0);
-	atomic_store(&twice, 0);
-	atomic_store(&release, 0);
-	atomic_store(&missed, 0);
-	atomic_store(&order, 0);
+	calls = inside = twice = release = missed = order = 0;
 }
 
 /* Runs until it is released; notices another like it. */
 static inline void hold(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
 	if (atomic_fetch_add(&inside, 1) != 0)
 		atomic_store(&twice, 1);
 	atomic_store(&missed, e->missed);
@@ -51,7 +45,6 @@ static inline void note(struct hwheel *w, const struct hwheel_event *e)
 {
 	uint64_t seen = atomic_load(&order);
 
-	(void)w;
 	while (!atomic_compare_exchange_weak(&order, &seen, seen * 10 + e->cookie))
 		;
 	atomic_fetch_add(&calls, 1);
@@ -66,16 +59,14 @@ static inline void note_key(struct hwheel *w, const struct hwheel_event *e)
 
 static inline hwheel_timer_t arm(struct hwheel *w, hwheel_fn fn, uint64_t cookie, uint64_t at)
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_timer_of(w, fn, cookie);
 
-	CHECK_EQ(hwheel_timer_setup(w, fn, cookie, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, at, HWHEEL_ABS), 0);
 	return t;
 }
 
 static inline void execute(struct hwheel *w, void *arg)
 {
-	(void)w;
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
