@@ -1,20 +1,23 @@
 //! The operating system as the library needs it, each part in its own file.
 
 pub(crate) mod clock;
-#[cfg_attr(checked, path = "../tests/sys/end.rs")]
+#[cfg(not(checked))]
 pub(crate) mod end;
 pub(crate) mod event;
-#[cfg_attr(checked, path = "../tests/sys/fork.rs")]
+#[cfg(not(checked))]
 pub(crate) mod fork;
-#[cfg_attr(checked, path = "../tests/sys/futex.rs")]
+#[cfg(not(checked))]
 pub(crate) mod futex;
 // Miri has no mapping with these flags.
 #[cfg_attr(any(checked, miri), path = "../tests/sys/maps.rs")]
 pub(crate) mod maps;
-#[cfg_attr(checked, path = "../tests/sys/thread.rs")]
+#[cfg(not(checked))]
 pub(crate) mod thread;
-#[cfg_attr(checked, path = "../tests/sys/timerfd.rs")]
+#[cfg(not(checked))]
 pub(crate) mod timerfd;
+
+#[cfg(checked)]
+pub(crate) use crate::tests::sys::{end, fork, futex, thread, timerfd};
 
 /// The error number of the call that has just failed.
 pub(crate) fn errno() -> i32 {

@@ -16,6 +16,8 @@ pub(crate) mod shuttle;
 #[cfg(not(checked))]
 mod stress;
 #[cfg(checked)]
+pub(crate) mod sys;
+#[cfg(checked)]
 pub(crate) mod system;
 
 use crate::core::alarm::{Kick, Sleeper};
