@@ -204,58 +204,6 @@ TEST(without_room_events_are_unclaimed)
 	CHECK_EQ(s.live, 1);
 }
 
-static struct {
-	struct hwheel_event e;
-	int advance, advance_none, drain, stop, destroy;
-	uint64_t to;
-	unsigned calls;
-} reentry;
-
-static void drive_again(struct hwheel *w, const struct hwheel_event *e)
-{
-	if (reentry.calls++)
-		return;
-	reentry.advance = hwheel_advance(w, reentry.to, &reentry.e, 1, NULL);
-	reentry.advance_none = hwheel_advance(w, reentry.to, NULL, 0, NULL);
-	reentry.drain = hwheel_drain(w, &reentry.e, 1);
-	reentry.stop = hwheel_stop(w);
-	reentry.destroy = hwheel_destroy(w);
-}
-
-TEST(a_callback_does_not_drive)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	struct hwheel_event e[2];
-
-	memset(&reentry, 0, sizeof reentry);
-	reentry.to = 5 * MS;
-	CHECK_EQ(hwheel_once(w, 5 * MS, drive_again, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, 5 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 2, NULL), 1);
-	CHECK_EQ(reentry.calls, 1);
-	CHECK_EQ(reentry.advance, -EBUSY);
-	CHECK_EQ(reentry.advance_none, -EBUSY);
-	CHECK_EQ(reentry.drain, -EDEADLK);
-	CHECK_EQ(reentry.stop, -EDEADLK);
-	CHECK_EQ(reentry.destroy, -EDEADLK);
-	/* nothing has changed */
-	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 1);
-}
-
-TEST(a_refused_advance_does_not_move_the_clock)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
-	memset(&reentry, 0, sizeof reentry);
-	reentry.to = 3600 * SEC;
-	CHECK_EQ(hwheel_once(w, 5 * MS, drive_again, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(reentry.calls, 1);
-	CHECK_EQ(reentry.advance, -EBUSY);
-	CHECK_EQ(ktap_now(w), 5 * MS);
-}
-
 static struct hwheel *another;
 static int nested[2];
 

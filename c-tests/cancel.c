@@ -115,24 +115,6 @@ TEST(free_says_whether_it_was_armed)
 	fires_nothing(w);
 }
 
-TEST(a_freed_handle_is_stale_everywhere)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = make(w, NULL), next;
-	struct hwheel_event e;
-
-	CHECK_EQ(hwheel_timer_free(w, t), 0);
-	all_say(w, t, -ESTALE);
-	/* also when its place has been taken, which is left alone */
-	next = make(w, NULL);
-	CHECK(next != t);
-	CHECK_EQ(hwheel_timer_mod(w, next, 10 * MS, 0), 0);
-	all_say(w, t, -ESTALE);
-	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.timer, next);
-}
-
 TEST(a_handle_is_not_used_twice)
 {
 	enum { N = 100000 };
@@ -187,18 +169,6 @@ TEST(nor_is_one_that_began_at_another_time)
 			CHECK_EQ(hwheel_timer_pending(w[i], t[j]), i == j ? 0 : -ESTALE);
 	for (int i = 0; i < WHEELS; i++)
 		CHECK_EQ(hwheel_destroy(w[i]), 0);
-}
-
-TEST(a_handle_of_a_destroyed_wheel_is_stale)
-{
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = make(w, NULL);
-
-	CHECK_EQ(hwheel_destroy(w), 0);
-	w = ktap_manual(0, 0, 0, 0);
-	make(w, NULL);
-	all_say(w, t, -ESTALE);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /*
@@ -281,7 +251,7 @@ TEST(garbage_is_stale_beside_any_kind_of_timer)
 
 static struct {
 	hwheel_timer_t other;
-	int own_delete, own_pending, other_delete, own_free, own_mod, own_free_again;
+	int own_delete, own_pending, other_delete, own_mod;
 	unsigned calls;
 } in_callback;
 
@@ -313,32 +283,6 @@ TEST(a_callback_cancels_one_that_is_due_as_well)
 	CHECK_EQ(in_callback.other_delete, 1);
 	CHECK_EQ(hwheel_timer_pending(w, a), 0);
 	CHECK_EQ(hwheel_timer_pending(w, b), 0);
-}
-
-static void free_self(struct hwheel *w, const struct hwheel_event *e)
-{
-	in_callback.calls++;
-	in_callback.own_free = hwheel_timer_free(w, e->timer);
-	in_callback.own_mod = hwheel_timer_mod(w, e->timer, MS, 0);
-	in_callback.own_free_again = hwheel_timer_free(w, e->timer);
-}
-
-TEST(a_callback_frees_its_own_timer)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	struct hwheel_stats s = { .size = sizeof s };
-	hwheel_timer_t t = make(w, free_self);
-
-	memset(&in_callback, 0, sizeof in_callback);
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(in_callback.calls, 1);
-	CHECK_EQ(in_callback.own_free, 0);
-	CHECK_EQ(in_callback.own_mod, -ESTALE);
-	CHECK_EQ(in_callback.own_free_again, -ESTALE);
-	all_say(w, t, -ESTALE);
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	CHECK_EQ(s.live, 0);
 }
 
 static void shut_self(struct hwheel *w, const struct hwheel_event *e)

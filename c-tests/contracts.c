@@ -241,26 +241,6 @@ TEST(the_executor_may_call_what_a_callback_may)
 	CHECK_EQ(ran, 1);
 }
 
-static int inside;
-
-static void make_another(struct hwheel *w, const struct hwheel_event *e)
-{
-	inside = hwheel_once(w, MS, NULL, 0, 0, NULL);
-}
-
-/* As hwheel_options says of @max_timers. */
-TEST(a_timer_is_live_until_its_callback_has_returned)
-{
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1);
-
-	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
-	inside = 77;
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(inside, -ENOSPC);
-	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
-}
-
 /* Two threads in hwheel_advance(), and one that starts the tick thread. */
 
 enum { PATIENCE_S = 20 };

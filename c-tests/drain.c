@@ -201,30 +201,6 @@ TEST(timers_that_are_due_never_are_handed_back)
 	CHECK(e[0].deadline_ns == HWHEEL_NEVER);
 }
 
-static int from_callback;
-
-static void drain_inside(struct hwheel *w, const struct hwheel_event *e)
-{
-	struct hwheel_event out;
-
-	from_callback = hwheel_drain(w, &out, 1);
-}
-
-TEST(a_callback_does_not_drain)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	struct hwheel_event e;
-
-	from_callback = 0;
-	CHECK_EQ(hwheel_once(w, MS, drain_inside, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 0);
-	CHECK_EQ(from_callback, -EDEADLK);
-	/* nothing has changed */
-	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, MS + SEC, &e, 1, NULL), 1);
-}
-
 TEST(a_started_wheel_is_not_drained)
 {
 	WHEEL w = ktap_made(NULL);

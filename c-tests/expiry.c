@@ -5,39 +5,6 @@
 #include "held.h"
 #include "ktap.h"
 
-TEST(without_timers_there_is_none)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	uint64_t ns = JUNK;
-	hwheel_timer_t t = 0;
-
-	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
-	CHECK_EQ(ns, JUNK);
-}
-
-TEST(one_timer_is_exact_to_the_tick)
-{
-	static const uint64_t delays[] = { 1, MS, 10 * MS, 10 * MS + 1, SEC, 3600 * SEC, 86400 * SEC };
-	static const struct { uint32_t levels, slots; } shapes[] = { { 1, 16 }, { 2, 4 }, { 0, 0 } };
-
-	for (size_t s = 0; s < 3; s++) {
-		for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
-			WHEEL w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
-			struct hwheel_event e[2];
-			uint64_t ns = JUNK;
-
-			CHECK_EQ(hwheel_once(w, delays[i], NULL, 0, 0, NULL), 0);
-			CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
-			CHECK_EQ(ns, (delays[i] + MS - 1) / MS * MS);
-			CHECK_EQ(hwheel_advance(w, ns - 1, e, 2, NULL), 0);
-			CHECK_EQ(hwheel_advance(w, ns, e, 2, NULL), 1);
-			CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
-		}
-	}
-}
-
 TEST(the_earliest_counts)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);

@@ -128,6 +128,8 @@ static void do_what_is_refused(struct hwheel *w)
 
 	EXPECT((is_manual() ? hwheel_advance(w, 3600 * SEC, &e, 1, &run) :
 			      hwheel_poll(w, &e, 1, &run)) == -EBUSY);
+	EXPECT((is_manual() ? hwheel_advance(w, 3600 * SEC, NULL, 0, NULL) :
+			      hwheel_poll(w, NULL, 0, NULL)) == -EBUSY);
 	EXPECT(hwheel_drain(w, &e, 1) == -EDEADLK);
 	EXPECT(hwheel_stop(w) == -EDEADLK);
 	EXPECT(hwheel_destroy(w) == -EDEADLK);

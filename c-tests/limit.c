@@ -215,6 +215,7 @@ TEST(a_timer_lives_until_its_callback_has_returned)
 		CHECK_EQ(hwheel_once(w, MS, arm_the_next, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 		CHECK_EQ(inside, limit == 1 ? -ENOSPC : 0);
+		CHECK_EQ(stats(w).live, limit - 1);
 		/* and then there is room for one */
 		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 		full(w);

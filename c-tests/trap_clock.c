@@ -774,27 +774,6 @@ TEST(it_follows_the_wall_clock)
 	CHECK_DUE(e.deadline_ns, T0 + 10 * MS, MS);
 }
 
-TEST(a_step_back_is_held)
-{
-	WHEEL w = start_still(HWHEEL_CLOCK_REALTIME, MS, T0);
-	struct hwheel_event e;
-
-	still_ns = T0 + 100 * SEC;
-	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
-	still_ns = T0 + 50 * SEC;
-	CHECK_EQ(ktap_now(w), T0 + 100 * SEC);
-	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
-	/* a delay counts from the held time, and it fires when that has passed */
-	CHECK_EQ(hwheel_once(w, SEC, NULL, 7, 0, NULL), 0);
-	still_ns = T0 + 100 * SEC;
-	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
-	still_ns = T0 + 101 * SEC - 1;
-	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
-	still_ns = T0 + 101 * SEC;
-	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 1);
-	CHECK_EQ(e.cookie, 7);
-}
-
 TEST(before_its_start_it_is_held_at_its_start)
 {
 	WHEEL w = start_still(HWHEEL_CLOCK_REALTIME, MS, T0);
