@@ -180,17 +180,28 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT hwheel._notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
 $$;
 
+-- Tells the nodes that jobs may end for which others wait, when the transaction commits. A node looks
+-- by itself, too. A call costs more than to ask before whether any job waits for others.
+CREATE OR REPLACE FUNCTION hwheel._tell_followers(ids bigint[]) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM hwheel._notify('hwheel', '0') WHERE EXISTS (SELECT FROM hwheel.job f
+		WHERE f.after_keys && ARRAY(SELECT j.key FROM hwheel.job j WHERE j.id = ANY (ids)));
+END $$;
+
 -- Tells the nodes of a job that is due within the window. The trigger is deferred: the window
 -- begins when the transaction commits. The payload is the due time in milliseconds, rounded
 -- down to 100, so that PostgreSQL merges the notifications of a transaction. A job that an
 -- application takes wakes the applications if it is due, and otherwise the nodes, which wake
--- them later.
+-- them later. Nodes look whether a job that waits for others still has to.
 CREATE OR REPLACE FUNCTION hwheel._announce() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF pg_notification_queue_usage() > 0.5 THEN -- See _notify().
 	ELSIF NEW.kind = 'app' AND NEW.due <= clock_timestamp() AND NEW.due > '-infinity' THEN
 		PERFORM pg_notify('hwheel:' || NEW.queue, '');
+	ELSIF NEW.after_key IS NOT NULL THEN
+		PERFORM pg_notify('hwheel', '0');
 	ELSIF NEW.due < clock_timestamp() + (SELECT window_length FROM hwheel.settings) THEN
 		PERFORM pg_notify('hwheel', CASE WHEN NEW.due = '-infinity' THEN '0'
 			ELSE (floor(extract(epoch FROM NEW.due) * 10) * 100)::bigint::text END);
@@ -236,7 +247,7 @@ BEGIN
 			payload = plan.payload, max_attempts = plan.max_attempts, backoff = plan.backoff,
 			timeout = plan.timeout, alone = plan.alone, run_as = plan.run_as, headers = plan.headers,
 			traceparent = plan.traceparent, queue = plan.queue, priority = plan.priority,
-			tenant = plan.tenant, tried = NULL,
+			tenant = plan.tenant, after_keys = plan.after_keys, after_key = plan.after_key, tried = NULL,
 			state = 'waiting', owner = NULL, fence = fence + 1, attempts = 0, losses = 0,
 			fired_at = NULL, lease_until = NULL, last_error = NULL, next = NULL
 		WHERE id = OLD.id;
@@ -247,11 +258,11 @@ BEGIN
 	END IF;
 	INSERT INTO hwheel.job (key, due, paused_due, occurrence, every, cron, zone, missed, grace,
 		kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
-		traceparent, queue, priority, tenant)
+		traceparent, queue, priority, tenant, after_keys, after_key)
 	VALUES (OLD.key, plan.due, plan.paused_due, plan.occurrence, plan.every, plan.cron, plan.zone,
 		plan.missed, plan.grace, plan.kind, plan.target, plan.payload, plan.max_attempts, plan.backoff,
 		plan.timeout, plan.alone, plan.run_as, plan.headers, plan.traceparent, plan.queue, plan.priority,
-		plan.tenant);
+		plan.tenant, plan.after_keys, plan.after_key);
 	RETURN NULL;
 END $$;
 
@@ -266,6 +277,35 @@ LANGUAGE sql STABLE
 -- again since. A job that does not run is deleted soon.
 CREATE OR REPLACE FUNCTION hwheel._is_over(job hwheel.job) RETURNS boolean LANGUAGE sql STABLE
 	RETURN (job).next IS NULL AND EXISTS (SELECT FROM hwheel.stop s WHERE s.id = (job).id);
+
+-- Says why a job cannot wait for the jobs of these keys, or NULL.
+CREATE OR REPLACE FUNCTION hwheel._after_error(key text, keys text[]) RETURNS text
+LANGUAGE plpgsql SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	wrong text;
+BEGIN
+	IF cardinality(keys) > 1000 THEN
+		RETURN format('after has %s keys, more than 1000', cardinality(keys));
+	ELSIF array_position(keys, NULL) IS NOT NULL THEN
+		RETURN 'after has a key that is NULL';
+	ELSIF key = ANY (keys) THEN
+		RETURN format('the job "%s" cannot wait for itself', key);
+	END IF;
+	SELECT left(k, 50) INTO wrong FROM unnest(keys) k WHERE octet_length(k) NOT BETWEEN 1 AND 255 LIMIT 1;
+	IF FOUND THEN
+		RETURN format('after has "%s", and a key has 1 to 255 bytes', wrong);
+	END IF;
+	-- What a job is scheduled as counts, if its run is under way.
+	SELECT k INTO wrong FROM unnest(keys) k, LATERAL (SELECT FROM hwheel.job j
+		WHERE j.key = k AND j.state IN ('waiting', 'claimed', 'running')
+			AND CASE WHEN j.next ? 'kind' THEN num_nonnulls(j.next ->> 'every', j.next ->> 'cron')
+				ELSE num_nonnulls(j.every, j.cron) END > 0
+			AND NOT hwheel._is_over(j) OFFSET 0) j LIMIT 1; -- Each for itself: see done_many().
+	IF FOUND THEN
+		RETURN format('the job "%s" recurs, so it does not end', wrong);
+	END IF;
+	RETURN NULL;
+END $$;
 
 -- schedule() without the defaults. `sql` is a full name.
 CREATE OR REPLACE FUNCTION hwheel._schedule(
@@ -290,7 +330,8 @@ CREATE OR REPLACE FUNCTION hwheel._schedule(
 	traceparent  text,
 	queue        text,
 	priority     int,
-	tenant       text
+	tenant       text,
+	after        text[]
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -305,6 +346,7 @@ DECLARE
 	is_over boolean;
 	becomes jsonb;
 	new_id  bigint;
+	others  text[]; -- the keys of the jobs that it waits for
 	trace   text := coalesce(_schedule.traceparent,
 		nullif(current_setting('hwheel.traceparent', true), ''));
 BEGIN
@@ -368,6 +410,17 @@ BEGIN
 			PERFORM hwheel._refuse(problem);
 		END IF;
 	END IF;
+	IF _schedule.after IS NOT NULL THEN
+		IF num_nonnulls(_schedule.every, _schedule.cron) > 0 THEN
+			PERFORM hwheel._refuse('a job with after has neither every nor cron');
+		END IF;
+		problem := hwheel._after_error(_schedule.key, _schedule.after);
+		IF problem IS NOT NULL THEN
+			PERFORM hwheel._refuse(problem);
+		END IF;
+		others := nullif(ARRAY(SELECT DISTINCT unnest(_schedule.after)), '{}');
+		first := coalesce(first, now());
+	END IF;
 
 	IF _schedule.cron IS NOT NULL THEN
 		problem := hwheel._cron_error(_schedule.cron);
@@ -387,10 +440,11 @@ BEGIN
 		first := coalesce(first, now() + make_interval(secs => extract(epoch FROM _schedule.every)::float8));
 	END IF;
 	IF first IS NULL THEN
-		PERFORM hwheel._refuse('a job needs due, every or cron');
+		PERFORM hwheel._refuse('a job needs due, every, cron or after');
 	END IF;
 	first := hwheel._due_time(first);
-	new_due := CASE WHEN _schedule.cron IS NULL THEN first ELSE '-infinity' END;
+	new_due := CASE WHEN others IS NOT NULL THEN 'infinity' WHEN _schedule.cron IS NULL THEN first
+		ELSE '-infinity' END;
 
 	LOOP
 		-- To keep a job does not wait for its function.
@@ -415,7 +469,9 @@ BEGIN
 				OR old.zone = coalesce(_schedule.zone, 'UTC')) THEN
 			IF old.state <> 'running' THEN
 				first := old.occurrence;
-				new_due := coalesce(old.paused_due, old.due);
+				new_due := CASE WHEN others IS NOT NULL THEN 'infinity'
+					WHEN old.after_key IS NOT NULL THEN greatest(first, now())
+					ELSE coalesce(old.paused_due, old.due) END;
 			ELSIF _schedule.every IS NOT NULL THEN
 				first := greatest(now(), old.occurrence
 					+ make_interval(secs => extract(epoch FROM _schedule.every)::float8));
@@ -438,13 +494,13 @@ BEGIN
 				'timeout', _schedule.timeout, 'alone', _schedule.alone, 'run_as', _schedule.run_as,
 				'headers', _schedule.headers, 'traceparent', trace,
 				'queue', coalesce(_schedule.queue, 'default'), 'priority', _schedule.priority,
-				'tenant', _schedule.tenant);
+				'tenant', _schedule.tenant, 'after_keys', others, 'after_key', others[1]);
 			UPDATE hwheel.job SET next = becomes WHERE id = old.id;
 			RETURN old.id;
 		END IF;
 		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
 			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
-			traceparent, queue, priority, tenant)
+			traceparent, queue, priority, tenant, after_keys, after_key)
 		VALUES (_schedule.key, new_due, first, _schedule.every, _schedule.cron,
 			CASE WHEN _schedule.cron IS NOT NULL THEN coalesce(_schedule.zone, 'UTC') END,
 			_schedule.missed, _schedule.grace,
@@ -453,7 +509,7 @@ BEGIN
 				WHEN _schedule.http IS NOT NULL THEN 'http' ELSE 'app' END,
 			target, _schedule.payload, _schedule.max_attempts, _schedule.backoff, _schedule.timeout,
 			_schedule.alone, _schedule.run_as, _schedule.headers, trace,
-			coalesce(_schedule.queue, 'default'), _schedule.priority, _schedule.tenant)
+			coalesce(_schedule.queue, 'default'), _schedule.priority, _schedule.tenant, others, others[1])
 		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
 			-- A job that is paused stays so: an application may register it at each start.
 			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
@@ -465,7 +521,8 @@ BEGIN
 			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
 			run_as = excluded.run_as, headers = excluded.headers,
 			traceparent = excluded.traceparent, queue = excluded.queue,
-			priority = excluded.priority, tenant = excluded.tenant, tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			priority = excluded.priority, tenant = excluded.tenant, after_keys = excluded.after_keys,
+			after_key = excluded.after_key, tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
 			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 		-- Otherwise somebody else has just scheduled it: look again.
 		WHERE (_schedule.if_exists = 'replace' OR _schedule.if_exists = 'keep_time' AND old.id = j.id)
@@ -492,6 +549,10 @@ END $$;
 -- when:  due                    once
 --        every [, due]          at due (by default after one interval), and so on
 --        cron [, zone] [, due]  first at due or later; zone is UTC by default
+--        after [, due]          once, at due or later, when no job with one of these keys, 1000 at
+--                               most, is still to run. A job that recurs is refused. Jobs that wait
+--                               for each other wait until one of them is cancelled, moved, or
+--                               scheduled anew.
 -- what:  sql       the name of a function (key text, due timestamptz, payload jsonb)
 --        command   for /bin/sh -c, with the payload on its standard input
 --        http      a URL; the payload is sent to it as JSON by POST
@@ -527,16 +588,18 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 	traceparent  text        DEFAULT NULL,
 	queue        text        DEFAULT NULL,
 	priority     int         DEFAULT 0,
-	tenant       text        DEFAULT NULL
+	tenant       text        DEFAULT NULL,
+	after        text[]      DEFAULT NULL
 ) RETURNS bigint LANGUAGE sql
 	-- The collation is that of the index. A name, as of run_as, would bring that of names.
 	RETURN hwheel._schedule(key COLLATE "default", due, hwheel._full_name(sql), command, http,
 		payload, every, cron, zone, missed, grace, max_attempts, backoff, timeout, if_exists, alone,
-		run_as, headers, traceparent, queue, priority, tenant);
+		run_as, headers, traceparent, queue, priority, tenant, after COLLATE "default");
 
 -- Moves a job. Returns false if no job that is still to run has the key. A
 -- recurrence goes on from the new time: an interval from there, cron after it.
--- A run that is under way is not stopped: the new time counts after its end.
+-- A run that is under way is not stopped: the new time counts after its end. A job that waits for
+-- others waits for none any more.
 CREATE OR REPLACE FUNCTION hwheel.move(key text, due timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -551,13 +614,15 @@ BEGIN
 		RETURN false;
 	ELSIF old.state = 'running' THEN
 		UPDATE hwheel.job SET next = coalesce(next, '{}')
-			|| jsonb_build_object('due', move.due, 'occurrence', move.due) WHERE id = old.id;
+			|| jsonb_build_object('due', move.due, 'occurrence', move.due, 'after_keys', NULL, 'after_key', NULL)
+			WHERE id = old.id;
 		RETURN true;
 	END IF;
 	UPDATE hwheel.job SET occurrence = move.due, state = 'waiting',
 		due = CASE WHEN paused_due IS NULL THEN move.due ELSE 'infinity' END,
 		paused_due = CASE WHEN paused_due IS NOT NULL THEN move.due END,
-		owner = NULL, fence = fence + 1, attempts = 0, losses = 0, lease_until = NULL
+		owner = NULL, fence = fence + 1, attempts = 0, losses = 0, lease_until = NULL,
+		after_keys = NULL, after_key = NULL
 	WHERE id = old.id;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
 	RETURN true;
@@ -628,6 +693,9 @@ BEGIN
 			PERFORM hwheel._ask_to_end(old);
 			RETURN 'stopping';
 		END IF;
+	END IF;
+	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
+		PERFORM hwheel._tell_followers(ARRAY[old.id]);
 	END IF;
 	DELETE FROM hwheel.job WHERE id = old.id;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
@@ -983,6 +1051,9 @@ BEGIN
 			USING ERRCODE = 'active_sql_transaction', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 	END IF;
 	PERFORM hwheel._check_queue(take.queue);
+	IF current_setting('hwheel.test', true) = 'on' THEN
+		PERFORM hwheel._unblock(1000); -- No node sees what is rolled back.
+	END IF;
 	IF NOT hwheel._pass(take.queue) THEN
 		RETURN; -- Somebody is changing the queue.
 	END IF;
@@ -1072,6 +1143,9 @@ BEGIN
 	IF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
 	END IF;
+	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
+		PERFORM hwheel._tell_followers(ids);
+	END IF;
 	RETURN QUERY WITH want AS (
 		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease) ORDER BY w.id
 	), mine AS (
@@ -1121,6 +1195,9 @@ DECLARE
 BEGIN
 	IF retry_after NOT BETWEEN '0' AND '1 year' OR is_final IS NULL THEN
 		PERFORM hwheel._refuse('retry_after is from 0 to 1 year');
+	END IF;
+	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
+		PERFORM hwheel._tell_followers(ARRAY[id]);
 	END IF;
 	outcome := hwheel._app_failed(ARRAY[id], ARRAY[lease],
 		left(coalesce(error, 'the application says that it failed'), 10000), retry_after, is_final);
@@ -1419,7 +1496,8 @@ BEGIN
 		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
 		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
 		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
-		priority = excluded.priority, tenant = excluded.tenant, tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
+		priority = excluded.priority, tenant = excluded.tenant, after_keys = NULL, after_key = NULL,
+		tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
 		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 	WHERE _schedule_many.if_exists = 'replace' AND j.state <> 'running';
 	RETURN count;
@@ -1466,6 +1544,9 @@ BEGIN
 		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
 			text, text, text, interval, int, interval, interval, text, boolean, name, jsonb, text,
 			text, int)'),
+		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
+			text, text, text, interval, int, interval, interval, text, boolean, name, jsonb, text,
+			text, int, text)'),
 		to_regprocedure('hwheel.schedule_many(text[], timestamptz[], jsonb[], text, text, text, int,
 			interval, interval, text, boolean, name, jsonb, text, text, int)'),
 		to_regprocedure('hwheel.set_queue(text, int, float8)'))
@@ -1486,5 +1567,7 @@ END $$;
 DROP FUNCTION IF EXISTS
 	hwheel._schedule(text, timestamptz, text, text, text, jsonb, interval, text, text, text, interval,
 		int, interval, interval, text, boolean, name, jsonb, text, text, int),
+	hwheel._schedule(text, timestamptz, text, text, text, jsonb, interval, text, text, text, interval,
+		int, interval, interval, text, boolean, name, jsonb, text, text, int, text),
 	hwheel._schedule_many(text[], timestamptz[], jsonb[], text, text, text, int, interval, interval,
 		text, boolean, name, jsonb, text, text, int);

@@ -310,6 +310,9 @@ DECLARE
 	open    text[];
 	stopped bigint[];
 BEGIN
+	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
+		PERFORM hwheel._tell_followers(ids);
+	END IF;
 	IF num_nonnulls(VARIADIC errors) > 0 OR num_nonnulls(VARIADIC nexts) > 0 THEN
 		stopped := ARRAY(SELECT s.id FROM hwheel.stop s WHERE s.id = ANY (ids));
 	END IF;

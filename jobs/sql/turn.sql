@@ -145,6 +145,7 @@ LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
+	PERFORM hwheel._tell_followers(ARRAY(SELECT s.id FROM hwheel.stop s));
 	DELETE FROM hwheel.job j WHERE j.id IN (SELECT i.id FROM hwheel.job i
 		WHERE i.id IN (SELECT s.id FROM hwheel.stop s) AND i.state IN ('waiting', 'claimed')
 		FOR UPDATE SKIP LOCKED);
@@ -169,9 +170,45 @@ BEGIN
 			AND state = 'running' AND kind = 'app'
 		ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED) j;
 	IF ids IS NOT NULL THEN
+		PERFORM hwheel._tell_followers(ids);
 		PERFORM hwheel._app_failed(ids, fences, 'the lease ran out', NULL, false);
 	END IF;
 	RETURN coalesce(cardinality(ids), 0);
+END $$;
+
+-- Gives jobs that wait for others their due time, if no job of their keys is still to run. One that has
+-- to wait gets another after_key. Returns the number of both. It looks at one key of each job, and at
+-- the others if that key has no job.
+--
+-- One statement sees all keys of a job at the same time, after the locks. So it does not matter in
+-- which order the others have ended, and which transaction has seen which.
+CREATE OR REPLACE FUNCTION hwheel._unblock(at_most bigint) RETURNS bigint
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	-- No join: it may read all live jobs. See done_many().
+	ids constant bigint[] := ARRAY(SELECT f.id FROM hwheel.job f WHERE f.after_key IS NOT NULL
+		AND f.due = 'infinity' AND (SELECT m.id FROM hwheel.job m WHERE m.key = f.after_key
+			AND m.state IN ('waiting', 'claimed', 'running')) IS NULL
+		LIMIT at_most FOR UPDATE OF f SKIP LOCKED);
+	at  constant timestamptz := clock_timestamp();
+BEGIN
+	IF ids <> '{}' THEN
+		WITH seen AS MATERIALIZED (
+			SELECT f.id, (SELECT m.key FROM unnest(f.after_keys) k, LATERAL (SELECT m.key FROM hwheel.job m
+				WHERE m.key = k AND m.state IN ('waiting', 'claimed', 'running') OFFSET 0) m LIMIT 1) AS key
+			FROM hwheel.job f WHERE f.id = ANY (ids)
+		), still AS (
+			UPDATE hwheel.job f SET after_key = (SELECT s.key FROM seen s WHERE s.id = f.id)
+			WHERE f.id = ANY (ARRAY(SELECT s.id FROM seen s WHERE s.key IS NOT NULL))
+		)
+		UPDATE hwheel.job f SET after_keys = NULL, after_key = NULL,
+			occurrence = greatest(f.occurrence, at),
+			due = CASE WHEN f.paused_due IS NULL THEN greatest(f.occurrence, at) ELSE 'infinity' END,
+			paused_due = CASE WHEN f.paused_due IS NOT NULL THEN greatest(f.occurrence, at) END
+		WHERE f.id = ANY (ARRAY(SELECT s.id FROM seen s WHERE s.key IS NULL));
+	END IF;
+	RETURN cardinality(ids);
 END $$;
 
 -- The kinds of the jobs of a queue that are due next.
@@ -275,7 +312,8 @@ END $$;
 --       stuck  no node runs all kinds of jobs that are due in the queue `key`: see `kind`
 --       more   the queue `key` has more; `id` is what the node holds of it at most
 --       turn   the last row: `due` is the time; `ran`: lost nodes have jobs; `alone`: leases of
---              applications have run out; `suspect`: somebody has asked runs to end
+--              applications have run out; `suspect`: somebody has asked runs to end;
+--              `exhausted`: jobs wait for others
 -- The rows limit, bell and stuck come with the first call of a round.
 CREATE OR REPLACE FUNCTION hwheel._turn5(node_id bigint, at_most bigint, kinds text[], after text,
 	cap bigint, ahead bigint, held text[], counts bigint[],
@@ -429,6 +467,7 @@ BEGIN
 	-- To ask for the state as well would lead the planner to the index of all live jobs.
 	answer.alone := EXISTS (SELECT FROM hwheel.job WHERE lease_until < clock_timestamp());
 	answer.suspect := EXISTS (SELECT FROM hwheel.stop);
+	answer.exhausted := EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL);
 	answer.due := clock_timestamp();
 	RETURN NEXT answer;
 END $$;

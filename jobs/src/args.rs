@@ -242,6 +242,7 @@ pub enum State {
     Waiting,
     Claimed,
     Running,
+    Blocked,
     Paused,
     Done,
     Dead,

@@ -19,13 +19,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::{DbError, SqlState};
 
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../sql/1.sql"),
     include_str!("../sql/2.sql"),
     include_str!("../sql/3.sql"),
     include_str!("../sql/4.sql"),
     include_str!("../sql/5.sql"),
     include_str!("../sql/6.sql"),
+    include_str!("../sql/7.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [
@@ -234,7 +235,7 @@ GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
 GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace, kind, target,
 	payload, max_attempts, backoff, timeout, owner, fence, attempts, runs, skipped, created_at,
 	fired_at, finished_at, last_error, alone, run_as, losses, traceparent, paused_due,
-	queue, priority, lease_until, tenant, tried)
+	queue, priority, lease_until, tenant, tried, after_keys, after_key)
 	ON hwheel.job TO hwheel_reader;
 GRANT INSERT, UPDATE, DELETE ON hwheel.job, hwheel.stop, hwheel.queue, hwheel.gate, hwheel.history
 	TO hwheel_app, hwheel_node;

@@ -40,13 +40,14 @@ pub fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// What is shown of a job. A paused job shows when it would be due. A URL may have a
-/// password.
+/// What is shown of a job. A paused job shows when it would be due, and one that waits for others when
+/// at the earliest. A URL may have a password.
 pub const JOB: &str = "SELECT j.id, j.key,
         CASE WHEN j.paused_due IS NOT NULL AND j.state = 'waiting' THEN 'paused'
-            ELSE j.state END AS state,
-        nullif(nullif(CASE WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END,
-            '-infinity'), 'infinity') AS due,
+            WHEN j.after_key IS NOT NULL THEN 'blocked' ELSE j.state END AS state,
+        nullif(nullif(CASE WHEN j.after_key IS NOT NULL THEN j.occurrence
+            WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END, '-infinity'), 'infinity') AS due,
+        j.after_key,
         j.kind,
         CASE WHEN j.kind = 'http' THEN regexp_replace(j.target, '^(https?://)[^/?#]*@', E'\\\\1***@')
             ELSE j.target END AS target,
@@ -67,7 +68,7 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
     let sql = format!(
         "SELECT {columns} FROM ({JOB}) v
         WHERE ($1::text IS NULL OR v.state = $1) AND ($2::text IS NULL OR v.key LIKE $2)
-        ORDER BY array_position('{{running,claimed,waiting,paused,dead,done}}', v.state), v.due, v.id
+        ORDER BY array_position('{{running,claimed,waiting,blocked,paused,dead,done}}', v.state), v.due, v.id
         LIMIT $3"
     );
     let rows = client.query_once(
@@ -94,13 +95,17 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
     ]
     .map(str::to_owned)];
     for row in &rows {
-        let due = match row.try_get::<_, Option<Timestamp>>("due") {
-            Ok(Some(due)) => format!("{due:.3}"),
-            Ok(None) => "to be computed".to_owned(),
-            Err(_) => "cannot be read".to_owned(),
+        let text = |column: &str| row.get::<_, Option<String>>(column).unwrap_or_default();
+        let due = match (
+            text("after_key"),
+            row.try_get::<_, Option<Timestamp>>("due"),
+        ) {
+            (key, _) if !key.is_empty() => format!("after {key}"),
+            (_, Ok(Some(due))) => format!("{due:.3}"),
+            (_, Ok(None)) => "to be computed".to_owned(),
+            (_, Err(_)) => "cannot be read".to_owned(),
         };
         let attempts: (i32, i32) = (row.get("attempts"), row.get("max_attempts"));
-        let text = |column: &str| row.get::<_, Option<String>>(column).unwrap_or_default();
         let recurrence = match (text("every"), text("cron")) {
             (every, _) if !every.is_empty() => format!("every {every}"),
             (_, cron) if !cron.is_empty() => format!("cron {cron} {}", text("zone")),
@@ -146,7 +151,8 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     };
     let job = format!(
         "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
-            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant, x.tried
+            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant, x.tried,
+            {AFTER} AS after_keys
         FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.key = $1
         ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
     );
@@ -273,17 +279,22 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
     print(&format!("{count} jobs are deleted\n"))
 }
 
+/// The keys of the jobs that a job still waits for.
+pub const AFTER: &str = "(SELECT string_agg(m.key, ', ' ORDER BY m.key) FROM hwheel.job m
+    WHERE m.key = ANY (x.after_keys) AND m.state IN ('waiting', 'claimed', 'running'))";
+
 /// An attempt that failed, in a line: a name and a text.
 pub const FAILED: &str = "'failed', concat(left(a ->> 'began', 23), ' to ',
     left(a ->> 'ended', 23), ': ', a ->> 'said')";
 
-/// The queues that have jobs or limits. Each job that is to run is one of waiting, late and
+/// The queues that have jobs or limits. Each job that is to run is one of waiting, late, blocked and
 /// paused.
 pub const QUEUES: &str =
     "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate, q.max_running_per,
         q.paused_at, n.name AS holder, j.latest_s, coalesce(waiting, 0) AS waiting,
         coalesce(soon, 0) AS soon, coalesce(late, 0) AS late,
-        coalesce(running, 0) AS running, coalesce(paused, 0) AS paused,
+        coalesce(running, 0) AS running, coalesce(blocked, 0) AS blocked,
+        coalesce(paused, 0) AS paused,
         coalesce(dead, 0) AS dead,
         CASE WHEN (q.max_running IS NOT NULL OR q.rate IS NOT NULL) AND j.kinds IS NOT NULL
             AND NOT EXISTS (SELECT FROM hwheel.node m WHERE m.left_at IS NULL
@@ -296,12 +307,14 @@ pub const QUEUES: &str =
             count(*) FILTER (WHERE is_late) AS late,
             extract(epoch FROM now() - min(due) FILTER (WHERE is_late))::float8 AS latest_s,
             count(*) FILTER (WHERE state = 'running') AS running,
+            count(*) FILTER (WHERE after_key IS NOT NULL AND paused_due IS NULL) AS blocked,
             count(*) FILTER (WHERE state = 'waiting' AND paused_due IS NOT NULL) AS paused,
             count(*) FILTER (WHERE state = 'dead') AS dead,
             array_agg(DISTINCT kind) FILTER (WHERE state = 'waiting' AND is_next AND kind <> 'app'
                 AND due < now() + window_length) AS kinds
         FROM hwheel.job j, hwheel.settings s,
-            LATERAL (SELECT state IN ('waiting', 'claimed') AND paused_due IS NULL AS is_next) n,
+            LATERAL (SELECT state IN ('waiting', 'claimed') AND paused_due IS NULL
+                AND after_key IS NULL AS is_next) n,
             LATERAL (SELECT is_next AND due < now() AND isfinite(due) AS is_late) l
         GROUP BY 1
     ) j ON j.queue = q.name LEFT JOIN hwheel.node n ON n.id = q.holder AND n.left_at IS NULL
@@ -310,7 +323,8 @@ pub const QUEUES: &str =
 pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
     let mut client = connect(config)?;
     let sql = format!(
-        "SELECT queue, max_running, rate, max_running_per, paused_at, holder, waiting + late + paused AS waiting,
+        "SELECT queue, max_running, rate, max_running_per, paused_at, holder,
+            waiting + late + blocked + paused AS waiting,
             late, running, dead, lacks FROM ({QUEUES}) q"
     );
     if options.json {
@@ -408,6 +422,7 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
 /// Jobs that are not done, by queue, kind and state. Late is one of waiting.
 const EACH_QUEUE: &str = "SELECT queue, kind,
         CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
+            WHEN after_key IS NOT NULL THEN 'blocked'
             WHEN state IN ('waiting', 'claimed') AND due < clock_timestamp() AND isfinite(due) THEN 'late'
             ELSE state END, count(*)
     FROM hwheel.job WHERE state <> 'done' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
@@ -439,14 +454,16 @@ fn as_table<const N: usize>(table: &[[String; N]]) -> String {
     text
 }
 
-const STATES: [&str; 6] = ["waiting", "claimed", "running", "paused", "done", "dead"];
+const STATES: [&str; 7] = [
+    "waiting", "claimed", "running", "blocked", "paused", "done", "dead",
+];
 
 pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let mut client = connect(config)?;
     let counts = client
         .query_once(
             "SELECT CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
-                ELSE state END, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
+                WHEN after_key IS NOT NULL THEN 'blocked' ELSE state END, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
                 AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
             FROM hwheel.all_jobs, hwheel.settings,
                 LATERAL (SELECT state IN ('waiting', 'claimed') AND isfinite(due) AS is_next) n

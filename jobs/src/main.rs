@@ -109,6 +109,20 @@
 //! The holder of a rate writes down when the queue had no start left, with each turn and when it
 //! leaves. So a rate goes on where it was.
 //!
+//! # Jobs that wait for others
+//!
+//! Such a job is `waiting`, due at infinity, and `after_keys` has the keys that it waits for. A node
+//! asks for those none of whose keys has a job that is still to run, and gives them a due time
+//! (`_unblock`). One statement sees all keys of a job, so the answer does not depend on the order of
+//! ends, nor on what their transactions have seen. A job that still waits for one key is not looked at
+//! further: `after_key` is that key, until its job has ended. Nodes ask with each turn while there
+//! are such jobs.
+//!
+//! The call that ends a job notifies the nodes if another job names its key, also when that one waits
+//! for more. The commit of a job that waits notifies them, too. So a node looks after the last of
+//! these commits. One notification may be missing: that of an end whose transaction had ended the job
+//! before the other one was committed, and is committed after the look. The next turn finds the job.
+//!
 //! # Jobs that applications take
 //!
 //! A node does not claim them. The node with the lowest number reads their due times in its

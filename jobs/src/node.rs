@@ -56,6 +56,12 @@ const DULL: u32 = 4;
 /// Time until a node plans jobs again that somebody had locked.
 const REPLAN: Duration = Duration::from_millis(250);
 
+/// One call makes this number of jobs due that have waited for others. Each may have a thousand keys.
+const UNBLOCK: i64 = 100;
+
+/// The time between two looks at jobs that wait for others is this multiple of the time of a look.
+const UNBLOCK_PAUSE: u32 = 3;
+
 /// Leases of applications that have run out are ended in this many calls at most between two
 /// claims.
 const TIDY: usize = 10;
@@ -337,6 +343,8 @@ struct Node {
     is_hungry: bool,
     /// Queues with jobs that no node runs, which the log has named, and when.
     stuck: HashMap<String, Instant>,
+    /// When it looks again at jobs that wait for others.
+    next_unblock: Instant,
 }
 
 /// When a node claims next.
@@ -367,6 +375,7 @@ impl Node {
             dull: 0,
             is_hungry: false,
             stuck: HashMap::new(),
+            next_unblock: Instant::now(),
         }
     }
 
@@ -584,7 +593,7 @@ impl Node {
         let mut is_first = true;
         let mut more: Vec<(String, i64)> = Vec::new();
         let (mut count, mut found) = (0, false);
-        let (are_lost, have_expired, is_full) = loop {
+        let (are_lost, have_expired, are_blocked, is_full) = loop {
             let rooms = self.held.rooms(self.capacity);
             let at_most = rooms.at_most.min(batch);
             let (paced, paced_at) = self.held.paced();
@@ -629,6 +638,7 @@ impl Node {
             }
             more.extend(of("more").map(|row| (row.get("key"), row.get("id"))));
             let (are_lost, have_expired) = (turn.get("ran"), turn.get("alone"));
+            let are_blocked: bool = turn.get("exhausted");
             self.must_stop |= turn.get::<_, bool>("suspect");
             after = turn.get("key");
             let jobs: Vec<Row> = rows
@@ -642,7 +652,7 @@ impl Node {
             let is_full = at_most <= jobs.len() as i64 && rooms.at_most <= at_most;
             batch = BATCH;
             if after.is_none() || is_full || self.held.is_closing() {
-                break (are_lost, have_expired, is_full);
+                break (are_lost, have_expired, are_blocked, is_full);
             }
         };
         // Behind the claim, and alone: what is due does not wait for them.
@@ -658,7 +668,34 @@ impl Node {
         } else {
             self.turn
         };
+        if are_blocked {
+            let (unblocked, longest) = self.unblock();
+            return Ok((found || count > 0 || unblocked, wait.min(longest)));
+        }
         Ok((found || count > 0, wait))
+    }
+
+    /// Makes jobs due that have waited for others. Returns whether there were any, and the longest
+    /// time until the next look.
+    fn unblock(&mut self) -> (bool, Duration) {
+        let begin = Instant::now();
+        if begin < self.next_unblock {
+            return (false, self.next_unblock - begin);
+        }
+        let sql = "SELECT hwheel._unblock($1)";
+        let rows = self.link.ask(|session| session.query(sql, &[&UNBLOCK]));
+        let count = rows
+            .map(|rows| rows[0].get::<_, i64>(0))
+            .unwrap_or_else(|e| {
+                log::error!("{sql}: {}", db::describe(&e));
+                0
+            });
+        // One that leaves none behind is not made again and again.
+        if count < UNBLOCK {
+            self.next_unblock = begin + self.turn.min(begin.elapsed() * UNBLOCK_PAUSE);
+        }
+        let longest = if count > 0 { Duration::ZERO } else { self.turn };
+        (count > 0, longest)
     }
 
     /// Gives back what lost nodes had, and ends leases of applications. False: there is more.

@@ -131,6 +131,7 @@ fn title(view: View) -> &'static str {
         View::Late => "Late",
         View::Running => "Running",
         View::Next => "Due next",
+        View::Blocked => "Blocked",
         View::Paused => "Paused",
         View::Dead => "Dead",
         View::Done => "Done",
@@ -153,7 +154,7 @@ fn queues(queues: &[Row], window: f64) -> Markup {
         table {
             tr {
                 th { "Queue" } th { "Limits" }
-                @for name in ["Waiting", "Late", "Running", "Paused", "Dead"] { th.n { (name) } }
+                @for name in ["Waiting", "Late", "Running", "Blocked", "Paused", "Dead"] { th.n { (name) } }
                 th.n { "Due within " (span(window)) }
                 th.n { "Late by at most" }
             }
@@ -166,7 +167,8 @@ fn queues(queues: &[Row], window: f64) -> Markup {
                         @if let Some(rate) = row.get::<_, Option<f64>>("rate") { (rate) " per second" }
                     }
                     @for (name, view) in [("waiting", View::Next), ("late", View::Late),
-                        ("running", View::Running), ("paused", View::Paused), ("dead", View::Dead)]
+                        ("running", View::Running), ("blocked", View::Blocked),
+                        ("paused", View::Paused), ("dead", View::Dead)]
                     {
                         td.n { (link(queue, view, row.get(name))) }
                     }
@@ -174,7 +176,7 @@ fn queues(queues: &[Row], window: f64) -> Markup {
                     td.n { @if let Some(s) = row.get::<_, Option<f64>>("latest_s") { (span(s)) } }
                 }
             }
-            @if queues.is_empty() { tr { td.dim colspan="9" { "There is no job." } } }
+            @if queues.is_empty() { tr { td.dim colspan="10" { "There is no job." } } }
         }
     }
 }
@@ -285,7 +287,10 @@ fn table(jobs: &[Row], view: View, token: &str) -> Markup {
                 @let id: i64 = row.get("id");
                 tr {
                     td { a href={ "/job/" (id) } { (shown(&text("key"))) } }
-                    td.t { (time(row.get(when), row.get("now"))) }
+                    td.t {
+                        @if let Some(key) = row.get::<_, Option<&str>>("after_key") { "after " (shown(key)) }
+                        @else { (time(row.get(when), row.get("now"))) }
+                    }
                     td { (shown(&text("queue"))) }
                     td { (text("kind")) " " (shown(&text("target"))) (recurrence(row)) }
                     td.t { (row.get::<_, i32>("attempts")) " of " (row.get::<_, i32>("max_attempts")) }

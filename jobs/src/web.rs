@@ -18,7 +18,7 @@
 use crate::args::Web;
 use crate::connect::Config;
 use crate::db::{self, Client, Error, Failure};
-use crate::look::{FAILED, JOB, QUEUES};
+use crate::look::{AFTER, FAILED, JOB, QUEUES};
 use crate::node::explain;
 use crate::page::{self, Overview};
 use crate::serve::{self, of_type, plain, Request, Response};
@@ -41,6 +41,7 @@ pub enum View {
     Late,
     Running,
     Next,
+    Blocked,
     Paused,
     Dead,
     Done,
@@ -92,10 +93,11 @@ impl Which {
 }
 
 impl View {
-    pub const ALL: [View; 6] = [
+    pub const ALL: [View; 7] = [
         View::Late,
         View::Running,
         View::Next,
+        View::Blocked,
         View::Paused,
         View::Dead,
         View::Done,
@@ -106,6 +108,7 @@ impl View {
             View::Late => "late",
             View::Running => "running",
             View::Next => "next",
+            View::Blocked => "blocked",
             View::Paused => "paused",
             View::Dead => "dead",
             View::Done => "done",
@@ -121,8 +124,11 @@ impl View {
             }
             View::Running => "j.state = 'running' ORDER BY j.fired_at, j.id",
             View::Next => {
-                "j.state IN ('waiting', 'claimed') AND j.paused_due IS NULL
+                "j.state IN ('waiting', 'claimed') AND j.paused_due IS NULL AND j.after_key IS NULL
                 AND (j.due >= now() OR j.due = '-infinity') ORDER BY j.due, j.id"
+            }
+            View::Blocked => {
+                "j.after_key IS NOT NULL AND j.paused_due IS NULL ORDER BY j.occurrence, j.id"
             }
             View::Paused => {
                 "j.state = 'waiting' AND j.paused_due IS NOT NULL ORDER BY j.paused_due, j.id"
@@ -419,7 +425,7 @@ impl Site {
                 SELECT v.*, {payload} AS payload, x.traceparent, x.timeout::text AS timeout,
                     x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as,
                     x.lease_until, (SELECT min(s.asked_at) FROM hwheel.stop s WHERE s.id = x.id)
-                        AS stopping_since, x.tenant, x.tried
+                        AS stopping_since, x.tenant, x.tried, {AFTER} AS after_keys
                 FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.id = $1
             ) v, LATERAL (SELECT name, value, n FROM json_each_text(to_json(v))
                     WITH ORDINALITY AS e (name, value, n) WHERE name <> 'tried'

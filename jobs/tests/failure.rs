@@ -29,6 +29,42 @@ fn a_node_that_is_killed_passes_its_jobs_on() {
     assert!(db.is("SELECT left_at IS NOT NULL FROM hwheel.node WHERE name = 'a'"));
 }
 
+/// The node dies after the end of the last job that another one waits for, and before that one starts.
+#[test]
+fn a_node_that_is_killed_loses_no_job_that_waits_for_others() {
+    let db = database();
+    let mut node = db.node("first");
+    db.execute(
+        "SELECT hwheel.schedule('m', now() + interval '1 s', sql => 'note');
+        SELECT hwheel.schedule('f', after => '{m}', sql => 'note')",
+    );
+    let mut other = db.client();
+    other
+        .batch_execute("BEGIN; SELECT FROM hwheel.job WHERE key = 'f' FOR UPDATE")
+        .unwrap();
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'm'");
+    sleep(Duration::from_millis(300));
+    node.kill();
+    other.batch_execute("ROLLBACK").unwrap();
+    assert!(db.is("SELECT after_key = 'm' FROM hwheel.job"));
+    node = db.node("second");
+    db.all_done_once();
+    for round in 0..8 {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('m{round}', now() + interval '300 ms', sql => 'note');
+            SELECT hwheel.schedule('f{round}', after => '{{m{round}}}', sql => 'note')"
+        ));
+        sleep(Duration::from_millis(250 + 25 * round));
+        node.kill();
+        node = db.node(&format!("node {round}"));
+    }
+    db.all_done_once();
+    assert!(db.is(
+        "SELECT bool_and(f.at > m.at) FROM run f JOIN run m ON m.key = replace(f.key, 'f', 'm')
+        WHERE f.key LIKE 'f%'"
+    ));
+}
+
 #[test]
 fn a_command_whose_node_is_killed_runs_again_and_the_attempt_counts() {
     let db = database();

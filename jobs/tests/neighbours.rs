@@ -42,6 +42,76 @@ fn a_command_whose_job_is_locked_delays_the_end_of_no_other() {
 }
 
 #[test]
+fn a_locked_job_delays_only_those_that_wait_for_it() {
+    let db = database();
+    let node = db.node("one");
+    let has_run = |key: &str| {
+        db.is(&format!(
+            "SELECT EXISTS (SELECT FROM run WHERE key = '{key}')"
+        ))
+    };
+    let mut other = db.client();
+    db.execute(
+        "SELECT hwheel.schedule('m', now() + interval '1 h', sql => 'note');
+        SELECT hwheel.schedule('c', now(), command => 'sleep 1');
+        SELECT hwheel.schedule(k, after => ARRAY[m], sql => 'note')
+            FROM (VALUES ('f', 'm'), ('g', 'm'), ('h', 'c')) v (k, m)",
+    );
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'c'");
+    // One that waits, and one that others wait for.
+    other
+        .batch_execute("BEGIN; SELECT FROM hwheel.job WHERE key IN ('f', 'c') FOR UPDATE")
+        .unwrap();
+    db.execute("SELECT hwheel.move('m', now())");
+    db.wait("SELECT count(*) = 1 FROM run WHERE key = 'g'");
+    sleep(Duration::from_millis(1500));
+    assert!(!has_run("f") && !has_run("h"));
+    other.batch_execute("ROLLBACK").unwrap();
+    db.wait("SELECT count(*) = 2 FROM run WHERE key IN ('f', 'h')");
+
+    // A job that somebody is cancelling has not ended.
+    db.execute(
+        "SELECT hwheel.schedule('m', now() + interval '1 h', sql => 'note');
+        SELECT hwheel.schedule('i', after => '{m}', sql => 'note')",
+    );
+    other
+        .batch_execute("BEGIN; SELECT hwheel.cancel('m')")
+        .unwrap();
+    sleep(Duration::from_secs(1));
+    other
+        .batch_execute("ROLLBACK; BEGIN; SELECT hwheel.cancel('m')")
+        .unwrap();
+    sleep(Duration::from_secs(1));
+    assert!(!has_run("i"));
+    other.batch_execute("COMMIT").unwrap();
+    db.wait("SELECT count(*) = 1 FROM run WHERE key = 'i'");
+    assert!(!node.log().contains("ERROR"), "{}", node.log());
+}
+
+#[test]
+fn neighbours_lose_no_job_that_waits_for_others() {
+    let db = database();
+    let _nodes = [db.node("one"), db.node("two")];
+    let neighbour = db.neighbour();
+    let mut stranger = stranger(&db);
+    assert!(stranger.execute("SELECT hwheel._unblock(1)", &[]).is_err());
+    // Each waits for three others, which wait for three, and so on.
+    db.execute(
+        "SELECT hwheel.schedule('a' || i, now() + i * interval '30 ms', sql => 'note') FROM generate_series(0, 39) i;
+        SELECT hwheel.schedule(k || i, after => ARRAY[b || i, b || (i + 1) % 40, b || (i * 7) % 40], sql => 'note')
+            FROM generate_series(0, 39) i, (VALUES ('b', 'a'), ('c', 'b'), ('d', 'c')) v (k, b)",
+    );
+    db.wait("SELECT count(*) = 160 FROM run");
+    drop(neighbour);
+    db.all_done_once();
+    assert!(db.is(
+        "SELECT bool_and(later.at > earlier.at) FROM run later JOIN run earlier
+        ON ascii(later.key) = ascii(earlier.key) + 1 AND substr(earlier.key, 2)::int IN (substr(later.key, 2)::int,
+            (substr(later.key, 2)::int + 1) % 40, substr(later.key, 2)::int * 7 % 40)"
+    ));
+}
+
+#[test]
 fn a_run_that_is_skipped_waits_alone_for_its_lock() {
     let db = database();
     let _node = db.node_with("one", &["--connections", "1"]);

@@ -76,7 +76,10 @@ fn bad_input_is_refused_and_changes_nothing() {
             "'a', now(), sql => 'note', http => 'http://x/'",
             "a job is one of sql, command and http",
         ),
-        ("'a', sql => 'note'", "a job needs due, every or cron"),
+        (
+            "'a', sql => 'note'",
+            "a job needs due, every, cron or after",
+        ),
         ("'a', 'infinity', sql => 'note'", "infinity is no due time"),
         ("'a', '9999-01-01', sql => 'note'", "is no due time"),
         (
@@ -251,9 +254,9 @@ fn the_program_says_what_is_wrong_with_its_arguments() {
     assert!(error(&["stats"]).contains("run hwheel-jobs install"));
     db.program(&["install"]);
     db.execute("UPDATE hwheel.settings SET version = 99");
-    assert!(error(&["install"]).contains("the schema has version 99, newer than 6"));
+    assert!(error(&["install"]).contains("the schema has version 99, newer than 7"));
     db.execute("UPDATE hwheel.settings SET version = 1");
-    assert!(error(&["run"]).contains("the schema has version 1, the program 6"));
+    assert!(error(&["run"]).contains("the schema has version 1, the program 7"));
 }
 
 #[test]
@@ -386,7 +389,7 @@ fn six_installations_at_once_succeed() {
                 scope.spawn(|| install(&db));
             }
         });
-        assert!(db.is("SELECT version = 6 FROM hwheel.settings"));
+        assert!(db.is("SELECT version = 7 FROM hwheel.settings"));
     }
 }
 
@@ -425,7 +428,7 @@ fn an_upgrade_keeps_jobs_settings_grants_and_the_functions_of_users() {
             db.number("SELECT count(*) FROM hwheel.all_jobs WHERE key = 'a'"),
             1
         );
-        assert!(db.is("SELECT window_length = '3 s' AND version = 6 FROM hwheel.settings"));
+        assert!(db.is("SELECT window_length = '3 s' AND version = 7 FROM hwheel.settings"));
         assert_eq!(db.value::<i32>("SELECT hwheel.mine('1 s')"), 7);
         assert!(db.is("SELECT count(*) = 1 FROM pg_proc WHERE proname = 'schedule' AND pronamespace = 'hwheel'::regnamespace"));
         let may = |role: &str, function: &str| {
@@ -601,16 +604,18 @@ fn three_roles_can_do_their_work_and_no_more() {
             SELECT hwheel.schedule('c', now(), command => 'exit 1', max_attempts => 1);
             SELECT hwheel.schedule('d', cron => '* * * * *', zone => 'Asia/Tokyo', sql => 'note');
             SELECT hwheel.schedule('e', now() + interval '1 h', sql => 'note');
+            SELECT hwheel.schedule('f', after => '{e,a}', sql => 'note');
+            SELECT hwheel.schedule('g', after => '{d0}', sql => 'note'), hwheel.schedule('d0', after => '{g}', sql => 'note');
             SELECT hwheel.move('e', now() + interval '2 h'); SELECT hwheel.cancel('e')",
         )
         .unwrap();
     db.wait("SELECT count(*) = 2 FROM hwheel.all_jobs WHERE state = 'dead'");
-    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'a'");
+    db.wait("SELECT count(*) = 2 FROM hwheel.history WHERE key IN ('a', 'f')");
     db.wait("SELECT due > '-infinity' FROM hwheel.all_jobs WHERE key = 'd'");
     client("app")
         .batch_execute("SELECT hwheel.revive('c'); SELECT hwheel.prune('0')")
         .unwrap();
-    for arguments in [&["list"][..], &["stats"], &["show", "d"]] {
+    for arguments in [&["list"][..], &["stats"], &["show", "d"], &["show", "g"]] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_hwheel-jobs"))
             .args(arguments)
             .env("DATABASE_URL", url("reader"))
@@ -635,6 +640,8 @@ fn three_roles_can_do_their_work_and_no_more() {
         ("reader", "SELECT headers FROM hwheel.job"),
         ("app", "UPDATE hwheel.settings SET payload_limit = 7"),
         ("app", "SELECT hwheel._enter('x', 2)"),
+        ("reader", "SELECT hwheel._unblock(1)"),
+        ("stranger", "SELECT hwheel._unblock(1)"),
         // What an installation locks.
         ("app", "COMMENT ON SCHEMA hwheel IS 'mine'"),
         ("node", "COMMENT ON SCHEMA hwheel IS 'mine'"),

@@ -62,10 +62,13 @@ fn schedule(url: &str, round: u32, log: &Path) -> Result<(), postgres::Error> {
     let log = log.display();
     client.batch_execute(&format!(
         "BEGIN;
-        INSERT INTO planned SELECT q || '-{round}-' || i, q FROM unnest('{{quiet,sql,command,go,python}}'::text[]) q,
+        INSERT INTO planned SELECT q || '-{round}-' || i, q FROM unnest('{{quiet,sql,command,go,python,after}}'::text[]) q,
             generate_series(1, CASE q WHEN 'command' THEN 3 ELSE 12 END) i;
         SELECT hwheel.schedule(key, now() + random() * interval '3 s', sql => 'effect', queue => queue)
             FROM planned WHERE key LIKE '%-{round}-%' AND queue IN ('quiet', 'sql');
+        SELECT hwheel.schedule(key, after => ARRAY[replace(key, queue, 'sql'), replace(key, queue, 'go'),
+            'command-{round}-1'], sql => 'effect', queue => queue)
+            FROM planned WHERE key LIKE '%-{round}-%' AND queue = 'after';
         SELECT hwheel.schedule(key, now() + random() * interval '3 s', queue => queue, max_attempts => 100,
             backoff => '100 ms', timeout => '2 s')
             FROM planned WHERE key LIKE '%-{round}-%' AND queue IN ('go', 'python');

@@ -171,6 +171,7 @@ fn hostile(db: &Database) {
     db.execute(
         "SELECT hwheel.schedule('running', now(), http => 'http://127.0.0.1/', queue => 'mail');
         UPDATE hwheel.job SET state = 'running', owner = 1, fired_at = now() WHERE key = 'running';
+        SELECT hwheel.schedule('blocked', after => ARRAY['<script>alert(6)</script>' || chr(8238)], sql => 'note');
         SELECT hwheel.schedule('paused', now() + interval '1 h', sql => 'note');
         SELECT hwheel.pause('paused');
         UPDATE hwheel.node SET lateness = ARRAY(SELECT (1000 * exp(-((i - 14) ^ 2) / 30.0))::bigint
@@ -193,6 +194,8 @@ fn shows_all_states_without_the_markup_of_a_user() {
         ">Late<",
         ">Running<",
         ">Due next<",
+        ">Blocked<",
+        "after <bdi>",
         ">Paused<",
         ">Dead<",
         ">default<",
@@ -209,6 +212,7 @@ fn shows_all_states_without_the_markup_of_a_user() {
         "/jobs?view=dead&queue=default",
         "/jobs?view=next&key=%3Cscript%3E&queue=%22%3E%3Cscript%3E",
         "/jobs?view=running",
+        "/jobs?view=blocked",
         "/jobs?view=paused",
         "/jobs?view=done",
     ] {
