@@ -40,11 +40,20 @@ pub fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// What is shown of a job. A paused job shows when it would be due, and one that waits for others when
-/// at the earliest. A URL may have a password.
-pub const JOB: &str = "SELECT j.id, j.key,
-        CASE WHEN j.paused_due IS NOT NULL AND j.state = 'waiting' THEN 'paused'
-            WHEN j.after_key IS NOT NULL THEN 'blocked' ELSE j.state END AS state,
+/// The state of a job as users see it: a waiting job may be paused, or blocked by other jobs.
+macro_rules! state {
+    () => {
+        "CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
+            WHEN after_key IS NOT NULL THEN 'blocked' ELSE state END"
+    };
+}
+
+/// The columns that users see of a job. A paused job shows the time at which it would be due, and a
+/// blocked one the earliest time. A URL may have a password.
+pub const JOB: &str = concat!(
+    "SELECT j.id, j.key, ",
+    state!(),
+    " AS state,
         nullif(nullif(CASE WHEN j.after_key IS NOT NULL THEN j.occurrence
             WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END, '-infinity'), 'infinity') AS due,
         j.after_key,
@@ -54,7 +63,8 @@ pub const JOB: &str = "SELECT j.id, j.key,
         j.every::text AS every, j.cron, j.zone, j.missed, j.attempts, j.max_attempts,
         CASE j.owner WHEN 0 THEN 'an application' ELSE n.name END AS owner, j.queue, j.priority, j.runs, j.skipped, j.created_at, j.fired_at, j.finished_at,
         j.last_error
-    FROM hwheel.all_jobs j LEFT JOIN hwheel.node n ON n.id = j.owner";
+    FROM hwheel.all_jobs j LEFT JOIN hwheel.node n ON n.id = j.owner"
+);
 
 pub fn list(config: &Config, options: &List) -> Result<(), String> {
     let mut client = connect(config)?;
@@ -420,12 +430,13 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
 }
 
 /// Jobs that are not done, by queue, kind and state. Late is one of waiting.
-const EACH_QUEUE: &str = "SELECT queue, kind,
-        CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
-            WHEN after_key IS NOT NULL THEN 'blocked'
-            WHEN state IN ('waiting', 'claimed') AND due < clock_timestamp() AND isfinite(due) THEN 'late'
-            ELSE state END, count(*)
-    FROM hwheel.job WHERE state <> 'done' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+const EACH_QUEUE: &str = concat!(
+    "SELECT queue, kind, CASE WHEN shown IN ('waiting', 'claimed') AND due < clock_timestamp()
+            AND isfinite(due) THEN 'late' ELSE shown END, count(*)
+    FROM hwheel.job, LATERAL (SELECT ",
+    state!(),
+    " AS shown) s WHERE state <> 'done' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+);
 
 /// The value of a label.
 fn plain(text: &str) -> String {
@@ -462,12 +473,15 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let mut client = connect(config)?;
     let counts = client
         .query_once(
-            "SELECT CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
-                WHEN after_key IS NOT NULL THEN 'blocked' ELSE state END, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
-                AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
-            FROM hwheel.all_jobs, hwheel.settings,
-                LATERAL (SELECT state IN ('waiting', 'claimed') AND isfinite(due) AS is_next) n
-            GROUP BY 1",
+            concat!(
+                "SELECT ",
+                state!(),
+                ", count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
+                    AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
+                FROM hwheel.all_jobs, hwheel.settings,
+                    LATERAL (SELECT state IN ('waiting', 'claimed') AND isfinite(due) AS is_next) n
+                GROUP BY 1"
+            ),
             &[],
         )
         .map_err(|e| explain(&e))?;
