@@ -364,6 +364,14 @@ impl Database<'_> {
         assert_eq!((runs, keys, in_time), (jobs, jobs, true));
     }
 
+    /// Checks that each job f... ran after the job m... that it waits for.
+    pub fn followers_ran_last(&self) {
+        assert!(self.is(
+            "SELECT bool_and(f.at > m.at) FROM run f JOIN run m ON m.key = replace(f.key, 'f', 'm')
+            WHERE f.key LIKE 'f%'"
+        ));
+    }
+
     /// Checks that no run was later than this.
     pub fn none_later_than(&self, seconds: f64) {
         let late: f64 = self.value("SELECT max(extract(epoch FROM at - due))::float8 FROM run");
