@@ -366,10 +366,12 @@ fn a_job_whose_run_is_under_way_waits_afterwards() {
     db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE key = 'm' AND state = 'running'");
     db.execute(
         "SELECT hwheel.schedule('h', after => '{m}', sql => 'note');
-        SELECT hwheel.schedule('m', now() + interval '3 s', sql => 'note')",
+        SELECT hwheel.schedule('m', now() + interval '1 h', sql => 'note')",
     );
+    // No node claims it before it is moved.
     db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE key = 'm' AND state = 'waiting' AND kind = 'sql'");
     assert!(waits(&db, "h"));
+    db.execute("SELECT hwheel.move('m', now())");
     runs(&db, "h");
     assert!(db.is("SELECT array_agg(key ORDER BY at) = '{m,h}' FROM run"));
 }
