@@ -196,10 +196,10 @@ TABLES = {
             "1,000: one": ("pair 1000", "ns"),
             "two ": ("pair 1000 2", "ns")}),
     "threads": Table(
-        "Several threads cancel and arm, each with 1,000 timers of its own",
-        "Each column is a number of threads. A figure is the elapsed time in nanoseconds, divided "
-        "by the operations of all threads. In the row with messages each thread also drives its "
-        "wheel, and with every sixteenth operation it sends a timer to the wheel of another thread.",
+        "Several threads cancel and arm timers. Each thread has 1,000 timers",
+        "The columns are numbers of threads. Each figure is the elapsed time in nanoseconds, divided "
+        "by the number of operations of all threads. In the row with messages, each thread also drives "
+        "its wheel. With every sixteenth operation, it sends a timer to the wheel of another thread.",
         THREADS,
         {f"{n}": (f"{n}", "ns") for n in COUNTS}),
     "ticks": Table(

@@ -65,9 +65,9 @@ struct list {
 	/* While the wheel is driven: the time and its tick, and the tick of the last timer. */
 	int driving;
 	uint64_t now, goal, reached;
-	/* What the last call has announced; NEVER if that is not known. */
+	/* The time that the last call has announced; NEVER if it is not known. */
 	uint64_t announced;
-	/* Each call that drives drops what is outdated. This one does. */
+	/* Whether each call that drives drops outdated timers, and whether this call does. */
 	int sleeps, drops;
 	/* Timers that were cancelled or moved later, and those before the call under way. */
 	unsigned outdated, outdated_before;

@@ -764,8 +764,8 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * timer may be armed again while this call waits. The call then cancels the
  * timer each time, and still returns 1.
  *
- * Two callbacks that wait for each other never return, in one wheel or in two.
- * The same holds for a longer cycle of callbacks.
+ * Callbacks that wait for each other in a cycle never return. They may belong
+ * to one wheel or to several.
  *
  * Return:
  * * 1 - the timer was pending, its callback had armed it again, or the callback
@@ -812,8 +812,8 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
  * not running on any thread and never starts again.
  *
- * Two callbacks that wait for each other never return, in one wheel or in two.
- * The same holds for a longer cycle of callbacks.
+ * Callbacks that wait for each other in a cycle never return. They may belong
+ * to one wheel or to several.
  *
  * Return:
  * * 1 - the timer was pending and will not fire, or its callback was taken out
@@ -970,12 +970,12 @@ int hwheel_stop(struct hwheel *wheel);
  *   has reached. Later arms are announced by hwheel_options.wake or
  *   hwheel_fd(), but those of an owner with a wake function are not: the owner
  *   drives again before it sleeps. The time may be early after timers were
- *   cancelled or moved to a later time. A call at that time, and a call at the
- *   tick of the call before, removes at least 64 of the earliest of these. The
- *   next such call continues there, so that several calls at the same time make
- *   @next_ns exact. With a descriptor, each call does so. If more than 64
- *   timers share a slot of a higher level, @next_ns may still be the time at
- *   which the wheel enters that slot.
+ *   cancelled or moved to a later time. A call at the announced time removes at
+ *   least 64 of the earliest of these timers. A call at the same tick as the
+ *   call before removes as many. The next such call continues there, so that
+ *   several calls at the same time make @next_ns exact. With a descriptor, each
+ *   call removes them. If more than 64 timers share a slot of a higher level,
+ *   @next_ns may still be the time at which the wheel enters that slot.
  *
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round

@@ -295,7 +295,7 @@ BEGIN
 	IF FOUND THEN
 		RETURN format('after has "%s", and a key has 1 to 255 bytes', wrong);
 	END IF;
-	-- What a job is scheduled as counts, if its run is under way.
+	-- If a run is under way, the job as it is scheduled for the time after that run counts.
 	SELECT k INTO wrong FROM unnest(keys) k, LATERAL (SELECT FROM hwheel.job j
 		WHERE j.key = k AND j.state IN ('waiting', 'claimed', 'running')
 			AND CASE WHEN j.next ? 'kind' THEN num_nonnulls(j.next ->> 'every', j.next ->> 'cron')

@@ -59,7 +59,7 @@ fn a_job_begins_when_the_last_of_others_has_ended() {
         "SELECT runs = 1 AND due = occurrence AND fired_at - created_at > interval '1 s'
         FROM hwheel.history WHERE key = 'f'"
     ));
-    // What a dead job does later is nothing to a job that has run.
+    // A job that has run does not run again when a dead job is revived.
     db.execute("SELECT hwheel.revive('dead')");
     sleep(Duration::from_millis(500));
     assert_eq!(db.number("SELECT count(*) FROM run WHERE key = 'f'"), 1);

@@ -24,12 +24,12 @@ use core::ffi::c_int;
 ///   has reached. Later arms are announced by hwheel_options.wake or
 ///   hwheel_fd(), but those of an owner with a wake function are not: the owner
 ///   drives again before it sleeps. The time may be early after timers were
-///   cancelled or moved to a later time. A call at that time, and a call at the
-///   tick of the call before, removes at least 64 of the earliest of these. The
-///   next such call continues there, so that several calls at the same time make
-///   @next_ns exact. With a descriptor, each call does so. If more than 64
-///   timers share a slot of a higher level, @next_ns may still be the time at
-///   which the wheel enters that slot.
+///   cancelled or moved to a later time. A call at the announced time removes at
+///   least 64 of the earliest of these timers. A call at the same tick as the
+///   call before removes as many. The next such call continues there, so that
+///   several calls at the same time make @next_ns exact. With a descriptor, each
+///   call removes them. If more than 64 timers share a slot of a higher level,
+///   @next_ns may still be the time at which the wheel enters that slot.
 ///
 /// The wheel works in rounds. A round first takes the timers that each thread
 /// has armed since the last round. Then it fires what was due when the round

@@ -226,8 +226,8 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// timer may be armed again while this call waits. The call then cancels the
 /// timer each time, and still returns 1.
 ///
-/// Two callbacks that wait for each other never return, in one wheel or in two.
-/// The same holds for a longer cycle of callbacks.
+/// Callbacks that wait for each other in a cycle never return. They may belong
+/// to one wheel or to several.
 ///
 /// Return:
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
@@ -276,8 +276,8 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 /// Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
 /// not running on any thread and never starts again.
 ///
-/// Two callbacks that wait for each other never return, in one wheel or in two.
-/// The same holds for a longer cycle of callbacks.
+/// Callbacks that wait for each other in a cycle never return. They may belong
+/// to one wheel or to several.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire, or its callback was taken out

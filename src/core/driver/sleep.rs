@@ -44,7 +44,7 @@ impl Wheel {
         mut set: impl FnMut(u64),
     ) {
         if sleeper == Sleeper::System {
-            // Nobody comes before, unless there is something to do.
+            // Nobody calls before the timer goes off, unless there is something to do.
             d.is_awaited.set(true);
         }
         // sleep.begin
@@ -68,9 +68,8 @@ impl Wheel {
     /// The first tick at which a visit is wanted. Never later than the truth, and as exact as
     /// a bounded amount of work allows. The next call goes on with that work.
     ///
-    /// A loop that is busy comes again before it would sleep until then, and more entries are stale
-    /// by then. So the work waits for a call that comes at the time that was announced, or again at
-    /// the same tick.
+    /// A busy loop calls again before that tick, and by then more entries are stale. So only a call
+    /// at the announced time does this work, or a second call at the same tick.
     pub(super) fn settle(&self, d: &Driver) -> u64 {
         let hand = d.hand.get();
         d.settled.set(Settled::Enough);

@@ -12,8 +12,9 @@ pub(crate) struct Driver {
     pub hand: Cell<u64>,
     /// The goal of the present sweep, as it was announced.
     pub goal: Cell<u64>,
-    /// The time of the last call. It came when the call before had said, or at the same tick.
+    /// The time of the last call.
     pub asked_ns: Cell<u64>,
+    /// The last call came at the time that the call before had announced, or at the same tick.
     pub is_awaited: Cell<bool>,
     /// The levels below this one still have a slot to empty, at the tick of the hand. 0 unless
     /// a sweep has stopped there.

@@ -1,4 +1,4 @@
-//! What a function gets, and what it may return.
+//! The job that a function receives, and the errors that the function may return.
 
 use crate::database::{lock, Shared};
 use postgres::Transaction;
@@ -297,7 +297,7 @@ pub(crate) fn attempt(
     (report, Some(text))
 }
 
-/// What an error asks for.
+/// The outcome that an error asks for.
 #[derive(Default)]
 struct Wish {
     snooze: Option<f64>,
@@ -305,7 +305,7 @@ struct Wish {
     is_final: bool,
 }
 
-/// The text of an error and of its sources, and what they ask for.
+/// The text of an error and of its sources, and the outcome that they ask for.
 fn read(error: &(dyn Error + 'static)) -> (String, Wish) {
     let (mut text, mut wish) = (String::new(), Wish::default());
     // The sources may be a circle.

@@ -1,4 +1,4 @@
-"""What a function gets, and what it may raise."""
+"""The job that a function receives, and the exceptions that the function may raise."""
 
 from __future__ import annotations
 
