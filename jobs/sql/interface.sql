@@ -183,7 +183,8 @@ $$;
 -- Tells the nodes that jobs may end for which others wait, when the transaction commits. A node looks
 -- by itself, too. A call costs more than to ask before whether any job waits for others.
 CREATE OR REPLACE FUNCTION hwheel._tell_followers(ids bigint[]) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM hwheel._notify('hwheel', '0') WHERE EXISTS (SELECT FROM hwheel.job f
 		WHERE f.after_keys && ARRAY(SELECT j.key FROM hwheel.job j WHERE j.id = ANY (ids)));
@@ -818,7 +819,8 @@ END $$;
 -- Takes the claims of a queue back and tells the nodes to look again. The caller holds the gate
 -- of the queue, and has changed it.
 CREATE OR REPLACE FUNCTION hwheel._requeue(name text) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	-- What is locked has started.
 	UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1
@@ -929,6 +931,20 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN NULL;
 END $$;
 
+-- Locks the jobs of a queue that an application takes next, up to a number, and returns their
+-- numbers. The caller has set how plans are made.
+CREATE OR REPLACE FUNCTION hwheel._lock_due(name text, room bigint, at timestamptz)
+RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN ARRAY(SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
+			SELECT j.id FROM hwheel.job j
+			WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _lock_due.name
+				AND j.priority = p AND j.due <= at AND j.due > '-infinity'
+			ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED) j
+		LIMIT room);
+END $$;
+
 -- Locks the jobs of a queue with a limit for each tenant that an application takes next, up to a
 -- number, and returns their numbers. The transaction has locked the queue, so that nobody else
 -- begins a run of it.
@@ -937,7 +953,8 @@ END $$;
 -- hide any number of others. Then the tenants take turns, from the one after the last on.
 CREATE OR REPLACE FUNCTION hwheel._fair(name text, per int, last_tenant text, room bigint,
 	at timestamptz) RETURNS bigint[]
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	-- The number of jobs, and that of tenants, that a claim looks at.
@@ -1027,13 +1044,14 @@ CREATE OR REPLACE FUNCTION hwheel.take(queue text, at_most int DEFAULT 1,
 	lease_length interval DEFAULT NULL)
 RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,
 	lease_until timestamptz, traceparent text)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	q     hwheel.queue;
 	time  timestamptz;
 	room  bigint := at_most;
-	fair  bigint[];
+	ids   bigint[];
 	count bigint;
 BEGIN
 	IF take.queue IS NULL OR at_most IS NULL OR at_most NOT BETWEEN 1 AND 10000 THEN
@@ -1054,11 +1072,23 @@ BEGIN
 	IF current_setting('hwheel.test', true) = 'on' THEN
 		PERFORM hwheel._unblock(1000); -- No node sees what is rolled back.
 	END IF;
+	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
+	-- Before the gate: a call that locks nothing writes nothing. All who listen are woken for one
+	-- job.
+	IF q.paused_at IS NOT NULL THEN
+		RETURN;
+	ELSIF num_nonnulls(q.max_running, q.rate, q.max_running_per) = 0 THEN
+		ids := hwheel._lock_due(take.queue, room, clock_timestamp());
+		IF cardinality(ids) = 0 THEN
+			RETURN;
+		END IF;
+	END IF;
 	IF NOT hwheel._pass(take.queue) THEN
 		RETURN; -- Somebody is changing the queue.
 	END IF;
 	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
 	IF num_nonnulls(q.max_running, q.rate, q.max_running_per) > 0 THEN
+		ids := NULL;
 		q := hwheel._lock_queue(take.queue);
 		IF q.name IS NULL THEN
 			RETURN; -- Somebody has taken jobs, and has not committed that.
@@ -1082,24 +1112,17 @@ BEGIN
 	END IF;
 	IF q.max_running_per IS NOT NULL THEN
 		room := least(room, 200); -- A call is short: it goes from tenant to tenant.
-		fair := hwheel._fair(take.queue, q.max_running_per, q.last_tenant, room, time);
+		ids := hwheel._fair(take.queue, q.max_running_per, q.last_tenant, room, time);
 		time := clock_timestamp(); -- After that count, too.
+	ELSIF ids IS NULL THEN
+		ids := hwheel._lock_due(take.queue, room, time);
 	END IF;
 	RETURN QUERY
-		WITH near AS (
-			(SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
-				SELECT j.id FROM hwheel.job j
-				WHERE fair IS NULL AND j.state = 'waiting' AND j.kind = 'app' AND j.queue = take.queue
-					AND j.priority = p AND j.due <= time AND j.due > '-infinity'
-				ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED) j
-			LIMIT room)
-			UNION ALL
-			SELECT unnest(fair)
-		), taken AS (
+		WITH taken AS (
 			UPDATE hwheel.job j SET state = 'running', owner = 0, fence = j.fence + 1,
 				attempts = j.attempts + 1, fired_at = time,
 				lease_until = time + coalesce(take.lease_length, j.timeout)
-			FROM near WHERE j.id = near.id
+			FROM unnest(ids) i WHERE j.id = i
 			RETURNING j.*
 		)
 		SELECT t.id, t.fence, t.key, t.occurrence, t.payload, t.attempts, t.lease_until,
@@ -1116,7 +1139,8 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel._take_for_worker(queue text, at_most int, lease_length interval)
 RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,
 	traceparent text, timeout float8)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	-- The next statement sees them, however new they are.
@@ -1138,7 +1162,8 @@ END $$;
 -- Ends jobs, and returns those whose lease was still there. The others have not changed. An
 -- application that has effects to roll back uses done().
 CREATE OR REPLACE FUNCTION hwheel.done_many(ids bigint[], leases bigint[]) RETURNS SETOF bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
@@ -1262,7 +1287,8 @@ END $$;
 -- gone       the lease has ended. Another run may be under way.
 CREATE OR REPLACE FUNCTION hwheel.extend_many(ids bigint[], leases bigint[],
 	lease_length interval DEFAULT NULL) RETURNS TABLE (id bigint, outcome text)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	IF cardinality(ids) IS DISTINCT FROM cardinality(leases) THEN

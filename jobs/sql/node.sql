@@ -268,7 +268,7 @@ CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors 
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
-SET search_path = pg_catalog, pg_temp AS $$
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	mine bigint[] := ARRAY(SELECT j.id FROM unnest(ids, fences) AS w (id, fence)
@@ -727,7 +727,7 @@ CREATE OR REPLACE FUNCTION hwheel._plan5(ids bigint[], fences bigint[],
 	nexts timestamptz[], skips int[], errors text[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
-SET search_path = pg_catalog, pg_temp AS $$
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	mine bigint[] := ARRAY(SELECT j.id FROM unnest(ids, fences) AS w (id, fence)

@@ -3,7 +3,7 @@
 mod support;
 
 use postgres::fallible_iterator::FallibleIterator;
-use postgres::Client;
+use postgres::{Client, GenericClient};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -25,7 +25,11 @@ fn code(error: &postgres::Error) -> String {
 }
 
 /// Takes jobs as an application does: id, lease, key and attempt of each.
-fn take(client: &mut Client, queue: &str, at_most: i32) -> Vec<(i64, i64, String, i32)> {
+fn take(
+    client: &mut impl GenericClient,
+    queue: &str,
+    at_most: i32,
+) -> Vec<(i64, i64, String, i32)> {
     let rows = client.query(
         "SELECT id, lease, key, attempt FROM hwheel.take($1, $2)",
         &[&queue, &at_most],
@@ -74,6 +78,29 @@ fn a_call_of_an_application_does_not_read_the_backlog() {
         transaction.commit().unwrap();
         assert!(!rows.is_empty(), "{call}");
         assert!(read <= 400, "{call}: {read}");
+    }
+}
+
+/// All applications that listen are woken for one job, and most of them find it taken.
+#[test]
+fn a_take_that_finds_nothing_writes_nothing() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule('one', now(), queue => 'mail'), hwheel.schedule('two', now(), queue => 'held');
+        SELECT hwheel.pause_queue('held')",
+    );
+    let mut first = db.client();
+    let mut first = first.transaction().unwrap();
+    assert_eq!(take(&mut first, "mail", 40).len(), 1);
+    for queue in ["mail", "held", "empty"] {
+        let mut second = db.client();
+        let mut second = second.transaction().unwrap();
+        assert_eq!(take(&mut second, queue, 40).len(), 0);
+        let sql = "SELECT pg_current_xact_id_if_assigned() IS NULL";
+        assert!(
+            second.query_one(sql, &[]).unwrap().get::<_, bool>(0),
+            "{queue}"
+        );
     }
 }
 

@@ -5,6 +5,7 @@ mod support;
 
 use postgres::fallible_iterator::FallibleIterator;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::{database, Database, Server};
@@ -481,6 +482,7 @@ fn old_and_new_nodes_run_side_by_side_during_an_upgrade() {
     let db = version_1();
     db.execute("UPDATE hwheel.settings SET window_length = '2 s', lease_length = '3 s'");
     let is_over = AtomicBool::new(false);
+    let half = Barrier::new(4);
     let counts: Vec<i64> = std::thread::scope(|scope| {
         let old: Vec<_> = (1..=2)
             .map(|n| {
@@ -492,13 +494,16 @@ fn old_and_new_nodes_run_side_by_side_during_an_upgrade() {
             .collect();
         let users: Vec<_> = (0..3)
             .map(|n| {
-                let db = &db;
+                let (db, half) = (&db, &half);
                 scope.spawn(move || {
                     let mut client = db.client();
                     let schedule = client
                         .prepare("SELECT hwheel.schedule(key => $1, due => now(), sql => 'note')")
                         .unwrap();
                     for i in 0..700 {
+                        if i == 350 {
+                            half.wait();
+                        }
                         client.execute(&schedule, &[&format!("u{n}-{i}")]).unwrap();
                         sleep(Duration::from_millis(5));
                     }
@@ -516,6 +521,8 @@ fn old_and_new_nodes_run_side_by_side_during_an_upgrade() {
             let (db, is_over) = (&db, &is_over);
             scope.spawn(move || old_node(db, 3, is_over))
         };
+        db.wait("SELECT count(*) = 4 FROM hwheel.node");
+        half.wait();
         for user in users {
             user.join().unwrap();
         }
