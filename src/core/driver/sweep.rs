@@ -52,15 +52,15 @@ pub(super) fn sweep<S: Sink>(
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(d.goal.get(), Ordering::Relaxed);
-            d.settled.set(match is_last {
-                true => Settled::Enough,
-                false => Settled::Unknown,
-            });
             if is_last && v.sink.settles() {
                 next = wheel.settle(d);
                 // A callback has asked for a visit that this sweep has made since.
                 is_last = wheel.alarm.next_visit() > d.goal.get();
             } else {
+                d.settled.set(match is_last {
+                    true => Settled::Enough,
+                    false => Settled::Unknown,
+                });
                 next = d.buckets.next_entry(next);
             }
         }
