@@ -31,8 +31,9 @@ fn unused_id() -> &'static AtomicU64 {
 /// checker. Otherwise, the handles would differ, and the checker could not repeat its steps.
 #[cfg(checked)]
 fn unused_id() -> &'static AtomicU64 {
-    static NEXT_ID: crate::sys::fork::PerProcess<AtomicU64> = crate::sys::fork::PerProcess::new();
-    NEXT_ID.get().unwrap()
+    use crate::tests::checker::PerExecution;
+    static NEXT_ID: PerExecution<AtomicU64> = PerExecution::new();
+    NEXT_ID.get()
 }
 
 /// A number that no other wheel of the process has. The first one comes from the first

@@ -36,19 +36,20 @@ pub(super) struct Numbers {
 }
 
 #[cfg(not(checked))]
-fn numbers() -> Option<&'static Numbers> {
+fn numbers() -> &'static Numbers {
     static NUMBERS: Numbers = Numbers {
         words: [const { AtomicU64::new(0) }; WORDS],
         end: AtomicU64::new(1),
         taken: AtomicU64::new(0),
     };
-    Some(&NUMBERS)
+    &NUMBERS
 }
 
 /// The model checkers' atomics are made anew for each execution.
 #[cfg(checked)]
-fn numbers() -> Option<&'static Numbers> {
-    static NUMBERS: fork::PerProcess<Numbers> = fork::PerProcess::new();
+fn numbers() -> &'static Numbers {
+    use crate::tests::checker::PerExecution;
+    static NUMBERS: PerExecution<Numbers> = PerExecution::new();
     NUMBERS.get()
 }
 
@@ -106,7 +107,7 @@ pub(super) fn mine() -> Result<Thread, Error> {
 
 #[cold]
 fn register() -> Result<Thread, Error> {
-    let numbers = numbers().ok_or(Error::Memory)?;
+    let numbers = numbers();
     if !cfg!(checked) && at_hand::identity() == ENDED {
         return Err(Error::Threads);
     }
@@ -124,12 +125,12 @@ fn register() -> Result<Thread, Error> {
 /// More than each number that a thread of the process has had.
 pub(super) fn end() -> Thread {
     // Relaxed: see `take`.
-    numbers().map_or(1, |n| n.end.load(Ordering::Relaxed) as Thread)
+    numbers().end.load(Ordering::Relaxed) as Thread
 }
 
 /// Makes ready for the ends of threads, and for forks. False if the system refuses.
 pub(super) fn prepare() -> bool {
-    numbers().is_some() && end::prepare(thread_ends) && fork::call_in_child(forked)
+    end::prepare(thread_ends) && fork::call_in_child(forked)
 }
 
 /// A thread ends.
@@ -139,12 +140,12 @@ extern "C" fn thread_ends(round: *mut libc::c_void) {
     }
     let number = at_hand::thread();
     at_hand::with(|mine| mine.identity.set(ENDED));
-    if let (1.., Some(numbers)) = (number, numbers()) {
+    if number != 0 {
         if let Some(owners) = owners() {
             // Release: all that the owner wrote; pairs with `has_ended`.
             owners[number as usize].store(0, Ordering::Release);
         }
-        numbers.give_back(number);
+        numbers().give_back(number);
     }
 }
 
@@ -197,8 +198,7 @@ pub(super) fn has_ended(identity: u64) -> bool {
 /// This is the only thread of a forked child.
 extern "C" fn forked() {
     let own = (at_hand::thread() as usize).checked_sub(1);
-    let Some(numbers) = numbers() else { return };
-    for (n, word) in numbers.words.iter().enumerate() {
+    for (n, word) in numbers().words.iter().enumerate() {
         let bit = own.filter(|own| own / BITS == n);
         // Relaxed: no other thread is there.
         word.store(bit.map_or(0, |own| 1 << (own % BITS)), Ordering::Relaxed);

@@ -7,6 +7,11 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 pub use loom as tool;
 #[cfg(shuttle)]
 pub use shuttle as tool;
+use std::any::Any;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+// Of the standard library: to keep books is no step of an order, and orders nothing.
+use std::sync::Mutex as Books;
 pub use tool::{sync::Condvar, thread};
 
 pub(crate) use super::{at, shape, TICK_BITS};
@@ -54,5 +59,34 @@ impl Futex {
     pub fn wake(&self) {
         drop(self.lock.lock().unwrap());
         self.woken.notify_all();
+    }
+}
+
+/// A value of each execution. Not of size zero: its place tells it from others.
+pub(crate) struct PerExecution<T>(u8, PhantomData<T>);
+
+// SAFETY: what is there is shared by threads only if it may be.
+unsafe impl<T: Sync> Sync for PerExecution<T> {}
+
+struct Values(HashMap<usize, Box<dyn Any>>);
+// SAFETY: as above.
+unsafe impl Send for Values {}
+
+tool::lazy_static! {
+    static ref VALUES: Books<Values> = Books::new(Values(HashMap::new()));
+}
+
+impl<T: Default + 'static> PerExecution<T> {
+    pub const fn new() -> Self {
+        PerExecution(0, PhantomData)
+    }
+
+    pub fn get(&self) -> &T {
+        let mut values = VALUES.lock().unwrap();
+        let at = std::ptr::from_ref(self).addr();
+        let value = values.0.entry(at).or_insert_with(|| Box::new(T::default()));
+        let value: *const T = value.downcast_ref().unwrap();
+        // SAFETY: in a box, until the end of the execution.
+        unsafe { &*value }
     }
 }
