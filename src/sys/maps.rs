@@ -43,7 +43,7 @@ fn anonymous(bytes: usize, access: libc::c_int) -> *mut u8 {
 /// Returns `bytes` of zeroed memory, aligned to a page, or null.
 pub(crate) fn map(bytes: usize, pages: Pages) -> *mut u8 {
     #[cfg(test)]
-    if crate::tests::memory::is_refused() {
+    if crate::tests::is_refused() {
         return core::ptr::null_mut();
     }
     quietly(|| match pages {

@@ -1,8 +1,7 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::memory::scarce;
-use super::{at, most_note_bytes, shape, Collect, Own, Stranger, Waking, NUMBERS};
+use super::{at, most_note_bytes, scarce, shape, Collect, Own, Stranger, Waking, NUMBERS};
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};

@@ -5,10 +5,7 @@ pub(crate) mod checker;
 #[cfg(not(checked))]
 mod limits;
 #[cfg(not(checked))]
-mod lives;
-#[cfg(not(checked))]
 mod meanwhile;
-pub(crate) mod memory;
 #[cfg(loom)]
 mod model;
 #[cfg(shuttle)]
@@ -25,6 +22,7 @@ use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::wheel::{Caller, Config, Wheel};
+use std::cell::Cell;
 
 /// A tick is 2^20 ns.
 pub(crate) const TICK_BITS: u32 = 20;
@@ -195,4 +193,34 @@ impl Rng {
     fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
+}
+
+thread_local! {
+    /// How many mappings are still granted; then memory is refused. The model checkers run all threads of an execution
+    /// in one of the system's.
+    static GRANTED: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+pub(crate) fn is_refused() -> bool {
+    GRANTED.with(|granted| match granted.get() {
+        u64::MAX => false,
+        0 => true,
+        left => {
+            granted.set(left - 1);
+            false
+        }
+    })
+}
+
+/// Runs `f` with `granted` mappings, and refuses more.
+pub(crate) fn scarce<R>(granted: u64, f: impl FnOnce() -> R) -> R {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            GRANTED.set(u64::MAX);
+        }
+    }
+    let _reset = Reset;
+    GRANTED.set(granted);
+    f()
 }

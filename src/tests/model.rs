@@ -9,9 +9,7 @@
 //! run with either thread going first.
 
 mod before;
-mod callbacks;
 mod cancels;
-mod generation;
 mod host;
 mod keys;
 mod memory;

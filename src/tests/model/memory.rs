@@ -8,7 +8,7 @@ use crate::core::life::Spec;
 use crate::core::state::{index_of, Handle};
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::at;
-use crate::tests::memory::scarce;
+use crate::tests::scarce;
 use crate::tests::{Stranger, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;

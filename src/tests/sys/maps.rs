@@ -20,7 +20,7 @@ fn layout(bytes: usize) -> Layout {
 }
 
 pub(crate) fn map(bytes: usize, _: Pages) -> *mut u8 {
-    if crate::tests::memory::is_refused() {
+    if crate::tests::is_refused() {
         return std::ptr::null_mut();
     }
     // SAFETY: never of size zero.
