@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
 import {
@@ -257,3 +258,15 @@ describe("the event loop", () => {
 });
 
 it("version", () => assert.match(version(), /^\d+\.\d+\.\d+$/));
+
+describe("the programs of the README, run against this tree", () => {
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  const programs = [...readme.matchAll(/```js\n(.*?)```/gs)].map((match) => match[1]);
+
+  it("are there", () => assert.ok(programs.length >= 2));
+  programs.forEach((program, i) => it(`program ${i + 1} runs and prints`, () => {
+    const out = execFileSync(process.execPath, ["--input-type=module", "-e", program],
+      { cwd: new URL("..", import.meta.url), timeout: 60_000 });
+    assert.notEqual(out.length, 0);
+  }));
+});

@@ -4,12 +4,15 @@ import contextlib
 import errno
 import gc
 import math
+import re
 import select
 import signal
+import subprocess
 import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -411,3 +414,12 @@ def test_the_last_function_of_a_full_batch_may_close_the_wheel():
             wheel.call_later(0, wheel.close)
             time.sleep(0.005)
             assert wheel.poll() == due
+
+
+README = Path(__file__).parent.parent / "README.md"
+PROGRAMS = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_of_the_readme_runs_and_prints(program):
+    assert subprocess.check_output([sys.executable, "-c", program], timeout=60)
