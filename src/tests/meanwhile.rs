@@ -1,7 +1,7 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::{at, most_note_bytes, scarce, shape, Collect, Own, Stranger, Waking, NUMBERS};
+use super::{at, most_note_bytes, scarce, shape, Collect, Own, Waking, NUMBERS};
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
@@ -103,7 +103,7 @@ fn a_sweep_in_the_middle_of_an_arm() {
         let third = &Own(2);
         let h = w.setup(third, Spec::default(), None).unwrap();
         asleep(&w);
-        let sweeps = Waking(1, || {
+        let sweeps = Waking(Ok(1), || {
             assert_eq!(fired(&w, 12, 9), [h]);
             if again {
                 assert_eq!(w.arm(third, h, at(50), How::Always), Ok(false));
@@ -122,7 +122,7 @@ fn an_arm_in_the_middle_of_falling_asleep() {
     let w = wheel();
     let h = w.setup(&Own(1), Spec::default(), None).unwrap();
     let woken = Cell::new(0);
-    let wakes = Waking(1, || woken.set(woken.get() + 1));
+    let wakes = Waking(Ok(1), || woken.set(woken.get() + 1));
     let mut alarms = Vec::new();
     w.drive(0).unwrap().fall_asleep(|ns| {
         if alarms.is_empty() {
@@ -156,7 +156,7 @@ fn drain_during<R>(
     let given = RefCell::new(Vec::new());
     asleep(w);
     let drain = || _ = given.replace(drained(w, most));
-    (arm(&Waking(1, &drain)), given.take())
+    (arm(&Waking(Ok(1), &drain)), given.take())
 }
 
 /// Race 4: the drain comes between arm.exchange and arm.check.
@@ -234,7 +234,7 @@ fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
                 assert_eq!((w.next_expiry(), w.entries()), (None, 0));
             }
             let woken = Cell::new(0);
-            let wakes = Waking(1, || woken.set(woken.get() + 1));
+            let wakes = Waking(Ok(1), || woken.set(woken.get() + 1));
             assert_eq!(w.arm_at(&wakes, h, at(asked)), 0);
             assert_eq!(notes(&w), 1 + u64::from(sleeps));
             assert_eq!(woken.get(), if sleeps { kicks } else { 0 });
@@ -299,7 +299,7 @@ fn calls_of_a_thread_without_a_number() {
     let own = &Own(1);
     let h = w.setup(own, Spec::default(), Some(at(895))).unwrap();
     assert_eq!(fired(&w, 0, 9), []);
-    let stranger = &Stranger(Error::Threads, || ());
+    let stranger = &Waking(Err(Error::Threads), || ());
     let refused = Err(Error::Threads);
     assert_eq!(w.setup(stranger, Spec::default(), None), refused);
     for tick in [5, 895, 900] {
@@ -389,7 +389,7 @@ fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
     let own = &Own(1);
     let h = w.setup(own, Spec::default(), Some(at(100))).unwrap();
     asleep(&w);
-    let sweeps = Waking(1, || assert_eq!(fired(&w, 200, 9), [h]));
+    let sweeps = Waking(Ok(1), || assert_eq!(fired(&w, 200, 9), [h]));
     assert_eq!(w.arm_at(&sweeps, h, at(50)), 1);
     assert_eq!(w.due(h), Ok(None));
     // What the sweep has passed is not counted on.
@@ -419,7 +419,7 @@ fn a_driver_that_is_always_faster() {
                 w.arm(&Own(2), h, at(STEP + 5), How::Always).unwrap();
                 assert_eq!(w.cancel(&Own(2), h, false), Ok(true));
             }
-            let arms = Waking(1, drives);
+            let arms = Waking(Ok(1), drives);
             let was = match short {
                 true => w.arm_at(&arms, h, at(10)) == 1,
                 false => w.arm(&arms, h, at(10), How::Always).unwrap(),
@@ -641,7 +641,7 @@ fn a_callback_that_ends_in_a_thread_without_a_number() {
         if sleeps {
             asleep(&w);
         }
-        let stranger = Stranger(Error::Threads, || woken.set(woken.get() + 1));
+        let stranger = Waking(Err(Error::Threads), || woken.set(woken.get() + 1));
         w.finish(&stranger, h, || ());
         assert_eq!(woken.get(), u64::from(sleeps));
         assert!(!w.nothing_due(at(6)));
@@ -657,7 +657,7 @@ fn a_callback_that_ends_in_a_thread_without_a_number() {
 fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_number() {
     let w = wheel();
     let [h] = held_up(&w, |_| 0);
-    w.finish(&Stranger(Error::Threads, || ()), h, || ());
+    w.finish(&Waking(Err(Error::Threads), || ()), h, || ());
     assert_eq!(asleep(&w), 0);
     assert!(!w.nothing_due(at(6)));
     assert_eq!(fired(&w, 6, 9), [h]);
@@ -781,7 +781,7 @@ fn a_look_at_every_timer_in_parts() {
     const MANY: usize = 5 * BATCH;
     let w = wheel();
     let all: [_; MANY] = held_up(&w, |_| 0);
-    let stranger = &Stranger(Error::Threads, || ());
+    let stranger = &Waking(Err(Error::Threads), || ());
     w.finish(stranger, all[MANY - 1], || ());
     let enough = Enough(Cell::new(0));
     assert!(!w.drive(0).unwrap().advance(at(6), &enough));

@@ -19,7 +19,7 @@ pub(crate) mod system;
 
 use crate::core::alarm::{Kick, Sleeper};
 use crate::core::driver::{Drive, Fired, Sink};
-use crate::core::error::Error;
+use crate::core::error::{Answer, Error};
 use crate::core::inbox::Thread;
 use crate::core::wheel::{Caller, Config, Wheel};
 use std::cell::Cell;
@@ -139,15 +139,15 @@ impl Caller for Own {
     }
 }
 
-/// A thread with a number, and how it wakes the driver.
-struct Waking<F>(Thread, F);
+/// A thread with a number, or why it gets none; and how it wakes the driver.
+struct Waking<F>(Result<Thread, Error>, F);
 
 impl<F: Fn()> Caller for Waking<F> {
     fn thread(&self) -> Result<Thread, Error> {
-        Ok(self.0)
+        self.0
     }
     fn thread_at_hand(&self) -> Thread {
-        self.0
+        self.0.unwrap_or(0)
     }
     fn threads(&self) -> Thread {
         NUMBERS
@@ -158,24 +158,13 @@ impl<F: Fn()> Caller for Waking<F> {
     }
 }
 
-/// A thread that gets no number, and why; and how it wakes the driver.
-#[cfg(not(shuttle))]
-struct Stranger<F>(Error, F);
-
-#[cfg(not(shuttle))]
-impl<F: Fn()> Caller for Stranger<F> {
-    fn thread(&self) -> Result<Thread, Error> {
-        Err(self.0)
-    }
-    fn thread_at_hand(&self) -> Thread {
-        0
-    }
-    fn threads(&self) -> Thread {
-        NUMBERS
-    }
-    fn wake_driver(&self) -> Kick {
-        self.1();
-        Kick::Yes
+/// What a short call answers, as the long ones do.
+fn result(answer: Answer) -> Result<bool, Error> {
+    let refusals = [Error::Stale, Error::Shutdown];
+    match refusals.into_iter().find(|e| *e as i32 == answer) {
+        Some(refused) => Err(refused),
+        None if (0..=1).contains(&answer) => Ok(answer == 1),
+        None => panic!("refused: {answer}"),
     }
 }
 

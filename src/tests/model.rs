@@ -382,7 +382,7 @@ impl Alarm {
     }
     /// The thread `n`, whose driver sleeps on it.
     fn caller(&self, n: Thread) -> Waking<impl Fn() + '_> {
-        Waking(n + 1, || self.set(0))
+        Waking(Ok(n + 1), || self.set(0))
     }
 }
 

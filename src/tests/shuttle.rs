@@ -19,10 +19,10 @@ mod storm;
 mod watch;
 
 use super::checker::{at, called, func, shape, thread, Futex, Waker, TICK_BITS};
-use super::{Rng, Waking, NUMBERS};
+use super::{result, Rng, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::{Answer, Error};
+use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
@@ -431,17 +431,7 @@ impl World {
 
 /// A caller whose driver does not sleep.
 fn awake(number: Thread) -> Waking<fn()> {
-    Waking(number, || ())
-}
-
-/// An answer as the long way gives it.
-fn result(answer: Answer) -> Result<bool, Error> {
-    let refusals = [Error::Stale, Error::Shutdown];
-    match refusals.into_iter().find(|e| *e as i32 == answer) {
-        Some(refused) => Err(refused),
-        None if (0..=1).contains(&answer) => Ok(answer == 1),
-        None => panic!("refused: {answer:?}"),
-    }
+    Waking(Ok(number), || ())
 }
 
 /// Runs `body` in three threads and `driver` in a fourth, each with numbers of its

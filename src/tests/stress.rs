@@ -1,9 +1,9 @@
 //! Many threads on one wheel; the counts must add up.
 
-use super::{at, most_note_bytes, shape, Collect, Own, Rng, Waking, NUMBERS};
+use super::{at, most_note_bytes, result, shape, Collect, Own, Rng, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::{Answer, Error};
+use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
@@ -31,15 +31,6 @@ struct Tally {
     fired: AtomicU64,
     stale: AtomicU64,
     operations: AtomicU64,
-}
-
-/// What the short calls answer, as the others do.
-fn result(answer: Answer) -> Result<bool, Error> {
-    match answer {
-        n if n >= 0 => Ok(n == 1),
-        n if n == Error::Stale as i32 => Err(Error::Stale),
-        n => panic!("{n}"),
-    }
 }
 
 /// What the driver does.
@@ -111,7 +102,7 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
                 let (w, t, slots) = (&w, &t, &slots);
                 s.spawn(move || {
                     let mut rng = Rng(0x9876_5432_1234 + n);
-                    let own = &Waking(n as Thread + 1, || ());
+                    let own = &Waking(Ok(n as Thread + 1), || ());
                     let (mut armed, mut cancelled, mut stale) = (0, 0, 0);
                     for _ in 0..each {
                         let slot = &slots[rng.below(SLOTS) as usize];

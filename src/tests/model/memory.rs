@@ -9,7 +9,7 @@ use crate::core::state::{index_of, Handle};
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::at;
 use crate::tests::scarce;
-use crate::tests::{Stranger, NUMBERS};
+use crate::tests::{Waking, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -309,11 +309,15 @@ fn look_at_all_against_finish() {
                 w.arm(0, u, 2);
                 if other {
                     w.advance(2);
-                    w.wheel.finish(&Stranger(Error::Threads, || ()), u, || ());
+                    w.wheel
+                        .finish(&Waking(Err(Error::Threads), || ()), u, || ());
                 }
                 (w, t, u)
             },
-            |(w, t, _)| w.wheel.finish(&Stranger(Error::Threads, || ()), *t, || ()),
+            |(w, t, _)| {
+                w.wheel
+                    .finish(&Waking(Err(Error::Threads), || ()), *t, || ())
+            },
             |(w, _, _)| w.advance(2),
             move |(w, t, u), (), early| {
                 let rest = w.advance(2);
@@ -336,7 +340,7 @@ fn look_at_all_against_sleep() {
             (w, t, super::Alarm::new())
         },
         |(w, t, alarm)| {
-            let stranger = Stranger(Error::Memory, || alarm.set(0));
+            let stranger = Waking(Err(Error::Memory), || alarm.set(0));
             w.wheel.finish(&stranger, *t, || ());
         },
         |(w, _, alarm)| w.sleep(alarm),
@@ -360,7 +364,10 @@ fn look_at_all_against_a_request_that_wakes_late() {
             w.wheel.alarm.lower(0);
             (w, t)
         },
-        |(w, t)| w.wheel.finish(&Stranger(Error::Threads, || ()), *t, || ()),
+        |(w, t)| {
+            w.wheel
+                .finish(&Waking(Err(Error::Threads), || ()), *t, || ())
+        },
         |(w, _)| w.advance(2),
         |(w, _), (), early| assert_eq!(early + w.advance(2), 1, "late or lost"),
     );

@@ -12,14 +12,14 @@
 use super::{explore, Alarm, Futex};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::{Answer, Error};
+use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::{at, func, shape, Waker, TICK_BITS};
-use crate::tests::{Own, NUMBERS};
+use crate::tests::{result, Own, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -83,15 +83,6 @@ fn fired(fired: u64) -> Books {
     Books {
         fired,
         ..Books::default()
-    }
-}
-
-/// An answer as the long way gives it.
-fn result(answer: Answer) -> Result<bool, Error> {
-    let refusals = [Error::Stale, Error::Shutdown];
-    match refusals.into_iter().find(|e| *e as i32 == answer) {
-        Some(refused) => Err(refused),
-        None => Ok(super::yes(answer)),
     }
 }
 

@@ -393,7 +393,7 @@ fn stopped_free_and_setup_against_setup() {
         2,
         Scene::new,
         |s| {
-            let own = Waking(2, || ());
+            let own = Waking(Ok(2), || ());
             s.world.wheel.free(&own, s.t).unwrap();
             s.world
                 .wheel
@@ -717,7 +717,7 @@ fn stopped_driver_against_calls_on_timers() {
             move |s| drive(s, target),
             move |s| {
                 let wheel = &s.world.wheel;
-                let own = Waking(1, || ());
+                let own = Waking(Ok(1), || ());
                 assert!(!s.arm(0, s.u, 4));
                 assert_eq!(wheel.is_pending(s.u), Ok(true));
                 let next = wheel.next_expiry();

@@ -59,7 +59,7 @@ fn arms_against_a_driver_that_sleeps() {
         let fired = Condvar::new();
         let body = |n: usize, rng: &mut Rng| {
             let number = w.take_number();
-            let caller = Waking(number, || alarm.set(0));
+            let caller = Waking(Ok(number), || alarm.set(0));
             for _ in 0..6 {
                 for _ in 0..=rng.below(3) {
                     w.call(n, rng, &caller);
