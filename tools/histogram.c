@@ -1,4 +1,4 @@
-#include "histogram.h"
+#include "latency.h"
 
 /* One thread writes, so a load and a store are enough. */
 static void add(_Atomic uint64_t *word, uint64_t by)

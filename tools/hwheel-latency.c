@@ -5,9 +5,7 @@
  * an event loop, takes them as they fire and compares the clock with the
  * deadline, which this program has kept itself, in the timer's cookie.
  */
-#include "histogram.h"
-#include "options.h"
-#include "report.h"
+#include "latency.h"
 
 #include <errno.h>
 #include <hwheel.h>

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "latency.h"
 
 #include <errno.h>
 #include <fcntl.h>

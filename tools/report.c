@@ -1,4 +1,4 @@
-#include "report.h"
+#include "latency.h"
 
 #include <errno.h>
 #include <hwheel.h>
