@@ -2,34 +2,11 @@
 #ifndef CHILD_H
 #define CHILD_H
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include "ktap.h"
-
-/* Ends the child with a failure unless two integers are equal. */
-#define EXPECT(value, wanted) do { \
-	long long expect_got = (long long)(value); \
-	long long expect_want = (long long)(wanted); \
-	if (expect_got != expect_want) { \
-		printf("# %s:%d: %s is %lld, not %s (%lld)\n", __FILE__, \
-		       __LINE__, #value, expect_got, #wanted, expect_want); \
-		fflush(stdout); \
-		_exit(1); \
-	} \
-} while (0)
 
 /* Hanging is failing. */
 #define PATIENCE_S 120
-
-/* Waits in a child until a count is high enough. */
-static inline void until(atomic_int *what, int at_least)
-{
-	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
-		ktap_sleep_ms(1);
-	EXPECT(atomic_load(what) >= at_least, 1);
-}
 
 static inline pid_t start_child(void (*run)(void))
 {
@@ -60,5 +37,11 @@ static inline void in_a_child(void (*run)(void))
 {
 	CHECK_EQ(status_of(start_child(run)), 0);
 }
+
+/* A test that runs in a child. */
+#define CHILD_TEST(name) \
+	static void name##_in_it(void); \
+	TEST(name) { in_a_child(name##_in_it); } \
+	static void name##_in_it(void)
 
 #endif

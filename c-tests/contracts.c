@@ -133,7 +133,7 @@ TEST(an_event_in_the_array_is_told_by_its_handle)
 	}
 	CHECK_EQ(handled, 1);
 	/* A new timer at the same place has another handle. */
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &object[0]), 0);
+	object[0] = ktap_timer(w);
 	CHECK(object[0] != e[0].timer && object[0] != e[1].timer);
 	/* One that is armed again has the same handle, and is pending. */
 	CHECK_EQ(hwheel_timer_mod(w, object[0], MS, 0), 0);
@@ -193,60 +193,12 @@ TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so)
 	CHECK_EQ(hwheel_run_queued(w), 0);
 }
 
-/* An executor may lose a request: the callback waits until somebody runs it. */
-TEST(a_callback_that_the_executor_forgot_still_runs)
-{
-	int asked = 0;
-	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, request, &asked);
-
-	ran = 0;
-	CHECK_EQ(hwheel_once(w, MS, note_thread, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(asked, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	CHECK_EQ(ran, 1);
-}
-
-static struct {
-	int results[8];
-	hwheel_timer_t timer;
-} busy;
-
-/* Every kind of call that a callback may make. */
-static void call_everything(struct hwheel *w, void *arg)
-{
-	struct hwheel_event e;
-	uint64_t ns = 0, cursor = 0;
-
-	busy.results[0] = hwheel_timer_setup(w, NULL, 0, &busy.timer);
-	busy.results[1] = hwheel_timer_mod(w, busy.timer, SEC, 0);
-	busy.results[2] = hwheel_timer_delete_sync(w, busy.timer);
-	busy.results[3] = hwheel_key_set(w, NUMBER(1), SEC, NULL, 0, 0);
-	busy.results[4] = hwheel_next_expiry(w, &ns);
-	busy.results[5] = hwheel_list(w, &cursor, &e, 1);
-	busy.results[6] = hwheel_timer_free(w, busy.timer);
-	busy.results[7] = hwheel_run_queued(w);
-}
-
-TEST(the_executor_may_call_what_a_callback_may)
-{
-	static const int want[] = { 0, 0, 1, 0, 1, 1, 0, 1 };
-	WHEEL w = make(HWHEEL_CLOCK_MANUAL, call_everything, NULL);
-
-	ran = 0;
-	CHECK_EQ(hwheel_once(w, MS, note_thread, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
-	for (int i = 0; i < 8; i++)
-		CHECK_EQ(busy.results[i], want[i]);
-	CHECK_EQ(ran, 1);
-}
-
 /* Two threads in hwheel_advance(), and one that starts the tick thread. */
 
 enum { PATIENCE_S = 20 };
 
 static struct hwheel *w;
-static atomic_int fired, ended, over, lies;
+static atomic_int fired, ended, over;
 static atomic_ulong go;
 static atomic_ullong tick;
 
@@ -277,9 +229,8 @@ static void *concurrently(void *arg)
 			continue;
 		seen = atomic_load(&go);
 		spin((unsigned)rand_r(&seed) % 300);
-		if (hwheel_advance(w, atomic_load(&tick) * MS, NULL, 0, NULL) == 0 &&
-		    !atomic_load(&fired))
-			atomic_fetch_add(&lies, 1);
+		if (hwheel_advance(w, atomic_load(&tick) * MS, NULL, 0, NULL) == 0)
+			CHECK(atomic_load(&fired));
 		atomic_store(&ended, 1);
 	}
 	return arg;
@@ -293,7 +244,7 @@ TEST(zero_means_that_all_has_fired)
 
 	w = ktap_manual(MS, 0, 0, 0);
 	CHECK_EQ(pthread_create(&thread, NULL, concurrently, NULL), 0);
-	while (ktap_clock() < end && !atomic_load(&lies)) {
+	while (ktap_clock() < end) {
 		fired = ended = 0;
 		atomic_fetch_add(&tick, 1);
 		CHECK_EQ(hwheel_once(w, atomic_load(&tick) * MS, slow, 0, HWHEEL_ABS, NULL), 0);
@@ -307,23 +258,19 @@ TEST(zero_means_that_all_has_fired)
 	}
 	atomic_store(&over, 1);
 	pthread_join(thread, NULL);
-	CHECK_EQ(atomic_load(&lies), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
-
-static atomic_int back;
 
 static void *move(void *arg)
 {
 	uint64_t end = ktap_clock() + 3 * SEC, before, after;
 
-	while (!atomic_load(&back) && ktap_clock() < end) {
+	while (ktap_clock() < end) {
 		for (int i = 0; i < 1000; i++) {
 			hwheel_now(w, &before);
 			hwheel_advance(w, atomic_fetch_add(&tick, 1), NULL, 0, NULL);
 			hwheel_now(w, &after);
-			if (after < before)
-				atomic_fetch_add(&back, 1);
+			CHECK(after >= before);
 		}
 	}
 	return arg;
@@ -338,28 +285,6 @@ TEST(the_clock_does_not_go_back)
 		CHECK_EQ(pthread_create(&threads[i], NULL, move, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	CHECK_EQ(atomic_load(&back), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-/* A call that is refused moves nothing. */
-static void refused(struct hwheel *wheel, const struct hwheel_event *e)
-{
-	uint64_t now;
-
-	if (hwheel_advance(wheel, 100 * SEC, NULL, 0, NULL) != -EBUSY)
-		atomic_fetch_add(&lies, 1);
-	if (hwheel_now(wheel, &now) != 0 || now > SEC)
-		atomic_fetch_add(&lies, 1);
-}
-
-TEST(a_callback_does_not_move_the_clock)
-{
-	w = ktap_manual(MS, 0, 0, 0);
-	atomic_store(&lies, 0);
-	CHECK_EQ(hwheel_once(w, MS, refused, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(atomic_load(&lies), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -371,8 +296,7 @@ static void *poll_all(void *arg)
 	while (!atomic_load(&over)) {
 		int n = hwheel_poll(w, NULL, 0, NULL);
 
-		if (n != 0 && n != -EBUSY)
-			atomic_fetch_add(&lies, 1);
+		CHECK(n == 0 || n == -EBUSY);
 		polled += n == 0;
 	}
 	return arg;
@@ -384,8 +308,8 @@ TEST(start_beside_a_thread_that_polls)
 	int started = 0;
 
 	w = NULL;
-	lies = over = 0;
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	over = 0;
+	w = ktap_made(NULL);
 	CHECK_EQ(pthread_create(&thread, NULL, poll_all, NULL), 0);
 	for (int i = 0; i < 300 || (started == 0 && i < PATIENCE_S * 1000); i++) {
 		int r = hwheel_start(w);
@@ -405,7 +329,6 @@ TEST(start_beside_a_thread_that_polls)
 	}
 	atomic_store(&over, 1);
 	pthread_join(thread, NULL);
-	CHECK_EQ(atomic_load(&lies), 0);
 	CHECK(started > 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

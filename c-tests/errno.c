@@ -1,6 +1,10 @@
 /* "errno itself is left alone": by what succeeds and by what fails. */
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
-#include "ktap.h"
+#include "child.h"
 
 #define MARK 12345
 
@@ -13,6 +17,126 @@
 	CHECK_EQ(quiet_answer, want); \
 	CHECK_EQ(quiet_errno, MARK); \
 } while (0)
+
+/* What the system refuses, in a child. First: a thread of the parent leaves its stack to the next. */
+
+static struct hwheel_options o = { .size = sizeof o };
+static struct hwheel *w;
+
+static void prepare(void)
+{
+	w = ktap_made(NULL);
+	CHECK(hwheel_fd(w) >= 0);
+}
+
+static void refuse_threads(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN)
+	};
+	struct sock_fprog program = { sizeof code / sizeof *code, code };
+
+	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(77);
+}
+
+/* Limits the address space to its present size and the given bytes more. */
+static void limit_space(unsigned long more)
+{
+	unsigned long pages = 0;
+	struct rlimit limit;
+	FILE *file = fopen("/proc/self/statm", "r");
+	pthread_attr_t stack;
+
+	/* glibc's; musl's is smaller than what is left. */
+	CHECK_EQ(pthread_attr_init(&stack), 0);
+	CHECK_EQ(pthread_attr_setstacksize(&stack, 8 << 20), 0);
+	CHECK_EQ(pthread_setattr_default_np(&stack), 0);
+	CHECK(file != NULL && fscanf(file, "%lu", &pages) == 1);
+	fclose(file);
+	limit.rlim_cur = limit.rlim_max = pages * 4096 + more;
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+static void refused(void (*run)(void))
+{
+	int status;
+
+	if (KTAP_SLOW)
+		SKIP("what is refused is needed here");
+	status = status_of(start_child(run));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		SKIP("no seccomp here");
+	CHECK_EQ(status, 0);
+}
+
+#define REFUSED(name) \
+	static void name##_in_it(void); \
+	TEST(name) { refused(name##_in_it); } \
+	static void name##_in_it(void)
+
+REFUSED(start_without_a_thread)
+{
+	prepare();
+	refuse_threads();
+	QUIET(hwheel_start(w), -EAGAIN);
+}
+
+REFUSED(start_without_a_stack)
+{
+	prepare();
+	limit_space(1 << 20);
+	QUIET(hwheel_start(w), -EAGAIN);
+}
+
+REFUSED(workers_without_stacks)
+{
+	prepare();
+	o.workers = 4;
+	limit_space(16 << 20);
+	QUIET(hwheel_create(&o, &w), -EAGAIN);
+}
+
+REFUSED(start_without_a_descriptor_for_the_name)
+{
+	prepare();
+	while (open("/dev/null", O_RDONLY) >= 0)
+		;
+	QUIET(hwheel_start(w), 0);
+	QUIET(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
+	QUIET(hwheel_stop(w), 0);
+	QUIET(hwheel_destroy(w), 0);
+}
+
+REFUSED(descriptor_without_one)
+{
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	while (open("/dev/null", O_RDONLY) >= 0)
+		;
+	QUIET(hwheel_fd(w), -EMFILE);
+	QUIET(hwheel_start(w), -EMFILE);
+}
+
+REFUSED(create_without_space)
+{
+	int made = 0, r = 0;
+
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	limit_space(8 << 20);
+	while (made < 100000 && r == 0) {
+		errno = MARK;
+		r = hwheel_create(&o, &w);
+		CHECK_EQ(errno, MARK);
+		made++;
+	}
+	CHECK_EQ(r, -ENOMEM);
+	QUIET(hwheel_once(w, 0, NULL, 0, 0, NULL), -ENOMEM);
+}
 
 static atomic_int calls, release;
 
@@ -103,53 +227,4 @@ TEST(waiting_leaves_errno_alone)
 		CHECK_EQ(after, MARK);
 		CHECK_EQ(hwheel_timer_free(w, t), 0);
 	}
-}
-
-TEST(a_lack_of_descriptors_leaves_errno_alone)
-{
-	WHEEL w = ktap_made(NULL);
-	struct rlimit old, none;
-	int fd, of_fd, start, of_start;
-
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
-	none = old;
-	none.rlim_cur = 0;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-	errno = MARK;
-	fd = hwheel_fd(w);
-	of_fd = errno;
-	errno = MARK;
-	start = hwheel_start(w);
-	of_start = errno;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
-	CHECK_EQ(fd, -EMFILE);
-	CHECK_EQ(start, -EMFILE);
-	CHECK_EQ(of_fd, MARK);
-	CHECK_EQ(of_start, MARK);
-}
-
-TEST(a_lack_of_memory_leaves_errno_alone)
-{
-	WHEEL w = NULL, *none_made = NULL;
-	struct rlimit old, none;
-	hwheel_timer_t t = 0;
-	int create, of_create, setup, of_setup;
-
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
-	CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
-	none = old;
-	/* below what is in use: nothing more can be mapped */
-	none.rlim_cur = 4096;
-	CHECK_EQ(setrlimit(RLIMIT_AS, &none), 0);
-	errno = MARK;
-	create = hwheel_create(NULL, &none_made);
-	of_create = errno;
-	errno = MARK;
-	setup = hwheel_timer_setup(w, NULL, 0, &t);
-	of_setup = errno;
-	CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
-	CHECK_EQ(create, -ENOMEM);
-	CHECK_EQ(setup, -ENOMEM);
-	CHECK_EQ(of_create, MARK);
-	CHECK_EQ(of_setup, MARK);
 }

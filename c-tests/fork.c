@@ -1,19 +1,11 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include "child.h"
+#include "counted.h"
 
 /* The parent's wheel. */
 static struct hwheel *w;
-
-static atomic_int calls;
-
-static void count(struct hwheel *wheel, const struct hwheel_event *e)
-{
-	atomic_fetch_add(&calls, 1);
-}
 
 static hwheel_timer_t of_parent;
 
@@ -25,59 +17,59 @@ static void try_everything(void)
 	uint64_t ns = 77;
 	int32_t result = 77;
 
-	EXPECT(hwheel_now(w, &ns), -ESHUTDOWN);
-	EXPECT(hwheel_next_expiry(w, &ns), -ESHUTDOWN);
-	EXPECT(hwheel_get_stats(w, &s), -ESHUTDOWN);
-	EXPECT(hwheel_list(w, &ns, &e, 1), -ESHUTDOWN);
-	EXPECT(hwheel_run_queued(w), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod_range(w, of_parent, MS, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod(w, of_parent, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_ABS), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_REDUCE), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_IF_PENDING), -ESHUTDOWN);
-	EXPECT(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_timer_delete_sync(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_timer_shutdown(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_timer_shutdown_sync(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_timer_free(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_timer_remaining(w, of_parent, &ns), -ESHUTDOWN);
-	EXPECT(hwheel_once(w, MS, count, 0, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_once(w, MS, count, 0, HWHEEL_ABS, &t), -ESHUTDOWN);
-	EXPECT(hwheel_every(w, MS, MS, 0, count, 0, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod_many(w, &of_parent, &ns, 1, 0, &result), -ESHUTDOWN);
-	EXPECT(hwheel_timer_mod_many(w, NULL, NULL, 0, 0, NULL), -ESHUTDOWN);
-	EXPECT(hwheel_timer_delete_many(w, &of_parent, 1, &result), -ESHUTDOWN);
-	EXPECT(hwheel_key_set(w, "k", 1, MS, count, 0, 0), -ESHUTDOWN);
-	EXPECT(hwheel_key_mod(w, "k", 1, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_key_delete(w, "k", 1), -ESHUTDOWN);
-	EXPECT(hwheel_key_pending(w, "k", 1), -ESHUTDOWN);
-	EXPECT(hwheel_key_set(w, NUMBER(1), MS, count, 0, 0), -ESHUTDOWN);
-	EXPECT(hwheel_key_mod(w, NUMBER(1), MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_key_delete(w, NUMBER(1)), -ESHUTDOWN);
-	EXPECT(hwheel_key_pending(w, NUMBER(1)), -ESHUTDOWN);
-	EXPECT(hwheel_advance(w, 3600 * SEC, &e, 1, NULL), -ESHUTDOWN);
-	EXPECT(hwheel_advance(w, 3600 * SEC, NULL, 0, NULL), -ESHUTDOWN);
-	EXPECT(hwheel_advance(w, MS, NULL, 0, NULL), -ESHUTDOWN);
-	EXPECT(hwheel_poll(w, &e, 1, NULL), -ESHUTDOWN);
-	EXPECT(hwheel_fd(w), -ESHUTDOWN);
-	EXPECT(hwheel_start(w), -ESHUTDOWN);
-	EXPECT(hwheel_stop(w), -ESHUTDOWN);
-	EXPECT(hwheel_drain(w, &e, 1), -ESHUTDOWN);
+	CHECK_EQ(hwheel_now(w, &ns), -ESHUTDOWN);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), -ESHUTDOWN);
+	CHECK_EQ(hwheel_get_stats(w, &s), -ESHUTDOWN);
+	CHECK_EQ(hwheel_list(w, &ns, &e, 1), -ESHUTDOWN);
+	CHECK_EQ(hwheel_run_queued(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod_range(w, of_parent, MS, MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, of_parent, MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, of_parent, MS, HWHEEL_ABS), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, of_parent, MS, HWHEEL_REDUCE), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, of_parent, MS, HWHEEL_IF_PENDING), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_delete_sync(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_shutdown(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_free(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_remaining(w, of_parent, &ns), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, &t), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, MS, count, 0, HWHEEL_ABS, &t), -ESHUTDOWN);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, count, 0, 0, &t), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod_many(w, &of_parent, &ns, 1, 0, &result), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod_many(w, NULL, NULL, 0, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_delete_many(w, &of_parent, 1, &result), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_set(w, "k", 1, MS, count, 0, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_mod(w, "k", 1, MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_delete(w, "k", 1), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_pending(w, "k", 1), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, count, 0, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_mod(w, NUMBER(1), MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_delete(w, NUMBER(1)), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_pending(w, NUMBER(1)), -ESHUTDOWN);
+	CHECK_EQ(hwheel_advance(w, 3600 * SEC, &e, 1, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_advance(w, 3600 * SEC, NULL, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_fd(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_start(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_stop(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_drain(w, &e, 1), -ESHUTDOWN);
 	/* and no output was written */
-	EXPECT(ns, 77);
-	EXPECT(result, 77);
-	EXPECT(t, 77);
-	EXPECT(s.live, 77);
-	EXPECT(e.cookie, 77);
-	EXPECT(atomic_load(&calls), 0);
+	CHECK_EQ(ns, 77);
+	CHECK_EQ(result, 77);
+	CHECK_EQ(t, 77);
+	CHECK_EQ(s.live, 77);
+	CHECK_EQ(e.cookie, 77);
+	CHECK_EQ(atomic_load(&calls), 0);
 }
 
 static void try_everything_and_destroy(void)
 {
 	try_everything();
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void use_an_own_wheel(void)
@@ -90,27 +82,26 @@ static void use_an_own_wheel(void)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
-	EXPECT(hwheel_create(&o, &mine), 0);
-	EXPECT(hwheel_once(mine, MS, NULL, 5, 0, &t), 0);
-	EXPECT(hwheel_timer_pending(mine, of_parent), -ESTALE);
-	EXPECT(hwheel_advance(mine, SEC, e, 2, NULL), 1);
-	EXPECT(e[0].timer, t);
-	EXPECT(hwheel_destroy(mine), 0);
+	CHECK_EQ(hwheel_create(&o, &mine), 0);
+	CHECK_EQ(hwheel_once(mine, MS, NULL, 5, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_pending(mine, of_parent), -ESTALE);
+	CHECK_EQ(hwheel_advance(mine, SEC, e, 2, NULL), 1);
+	CHECK_EQ(e[0].timer, t);
+	CHECK_EQ(hwheel_destroy(mine), 0);
 	/* with a thread of its own */
-	EXPECT(hwheel_create(NULL, &mine), 0);
-	EXPECT(hwheel_start(mine), 0);
-	EXPECT(hwheel_once(mine, MS, count, 0, 0, NULL), 0);
+	mine = ktap_started(NULL);
+	CHECK_EQ(hwheel_once(mine, MS, count, 0, 0, NULL), 0);
 	while (atomic_load(&calls) == 0)
 		ktap_sleep_ms(1);
-	EXPECT(hwheel_destroy(mine), 0);
+	CHECK_EQ(hwheel_destroy(mine), 0);
 	/* the parent's is still not to be used */
-	EXPECT(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
 }
 
 static void use_an_own_wheel_and_destroy(void)
 {
 	use_an_own_wheel();
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void arm_manual(void)
@@ -164,27 +155,26 @@ TEST(a_child_makes_its_own_wheel)
 
 static void a_grandchild_too(void)
 {
-	struct hwheel *mine = NULL;
+	struct hwheel *mine = ktap_made(NULL);
 	int status = 0;
 	pid_t child;
 
-	EXPECT(hwheel_create(NULL, &mine), 0);
-	EXPECT(hwheel_once(mine, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(mine, 3600 * SEC, NULL, 0, 0, NULL), 0);
 	child = fork();
-	EXPECT(child < 0, 0);
+	CHECK_EQ(child < 0, 0);
 	if (child == 0) {
 		alarm(30);
-		EXPECT(hwheel_once(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
+		CHECK_EQ(hwheel_once(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
 		try_everything();
 		use_an_own_wheel();
-		EXPECT(hwheel_destroy(mine), 0);
-		EXPECT(hwheel_destroy(w), 0);
+		CHECK_EQ(hwheel_destroy(mine), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
 		_exit(0);
 	}
-	EXPECT(waitpid(child, &status, 0), child);
-	EXPECT(status, 0);
-	EXPECT(hwheel_once(mine, MS, NULL, 0, 0, NULL), 0);
-	EXPECT(hwheel_destroy(mine), 0);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(hwheel_once(mine, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(mine), 0);
 }
 
 TEST(generations_of_children)
@@ -200,19 +190,16 @@ static void do_nothing_for_a_while(void)
 
 	/* it is not driven here */
 	ktap_sleep_ms(20);
-	EXPECT(atomic_load(&calls), before);
-	EXPECT(hwheel_stop(w), -ESHUTDOWN);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&calls), before);
+	CHECK_EQ(hwheel_stop(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(the_parents_tick_thread_goes_on)
 {
-	hwheel_timer_t t = 0;
-
 	atomic_store(&calls, 0);
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, count, 0, 0, &t), 0);
+	w = ktap_started(NULL);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, count, 0, 0, &of_parent), 0);
 	ktap_until(&calls, 1);
 	/* at whatever moment of the thread */
 	for (int i = 0; i < 5; i++) {
@@ -220,10 +207,16 @@ TEST(the_parents_tick_thread_goes_on)
 		ktap_until(&calls, atomic_load(&calls) + 2);
 	}
 	/* also for the deadline of a sleeper whose descriptor the child has closed */
-	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_timer_delete(w, of_parent), 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	atomic_store(&calls, 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, count, 0, 0, &of_parent), 0);
+	for (int i = 0; i < 5; i++) {
+		in_a_child(try_everything_and_destroy);
+		in_a_child(use_an_own_wheel_and_destroy);
+	}
+	CHECK_EQ(hwheel_timer_delete(w, of_parent), 1);
 	CHECK_EQ(hwheel_once(w, 100 * MS, count, 0, 0, NULL), 0);
 	in_a_child(do_nothing_for_a_while);
 	ktap_until(&calls, 1);
@@ -465,7 +458,7 @@ TEST(a_child_that_returns_into_a_destroy)
 	if (getpid() != parent)
 		_exit(got == 0 ? 0 : 1);
 	CHECK_EQ(got, 0);
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	w = ktap_made(NULL);
 	all_in_the_parent();
 }
 
@@ -510,7 +503,7 @@ TEST(a_child_that_destroys_another_wheel_and_returns)
 /* A child's thread that has not used the parent's wheel. */
 static void delete_it(void)
 {
-	EXPECT(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
 }
 
 static void *delete_in_thread(void *unused)
@@ -523,8 +516,8 @@ static void delete_in_a_new_thread(void)
 {
 	pthread_t p;
 
-	EXPECT(pthread_create(&p, NULL, delete_in_thread, NULL), 0);
-	EXPECT(pthread_join(p, NULL), 0);
+	CHECK_EQ(pthread_create(&p, NULL, delete_in_thread, NULL), 0);
+	CHECK_EQ(pthread_join(p, NULL), 0);
 }
 
 TEST(a_new_thread_of_a_child)
@@ -581,7 +574,7 @@ TEST(a_child_that_destroys_keeps_its_own_descriptors)
 		int status = 0;
 		pid_t child;
 
-		CHECK_EQ(hwheel_create(NULL, &w), 0);
+		w = ktap_made(NULL);
 		if (driven)
 			CHECK_EQ(hwheel_start(w), 0);
 		else

@@ -18,7 +18,7 @@ static struct hwheel_options options;
 static hwheel_timer_t timer;
 static const char *key;
 /* How often each function was called, and the timers that it has left behind have fired. */
-static atomic_uint callbacks, executors, wakes, marks;
+static atomic_int callbacks, executors, wakes, marks;
 /* The calling thread drives. */
 static _Thread_local int drives;
 /* A worker holds this while its callback compares the manual clock, so that it stands still. */
@@ -46,6 +46,8 @@ static void use_a_timer(struct hwheel *w)
 	uint64_t left = 0, delay = SEC;
 	int32_t was = 77;
 
+	EXPECT(hwheel_timer_delete_sync(w, 0) == -ESTALE);
+	EXPECT(hwheel_timer_shutdown_sync(w, 0) == -ESTALE);
 	EXPECT(hwheel_timer_setup(w, mark, 0, &t) == 0);
 	EXPECT(hwheel_timer_pending(w, t) == 0);
 	EXPECT(hwheel_timer_remaining(w, t, &left) == 0 && left == 0);
@@ -247,7 +249,7 @@ static void drive(struct hwheel *w)
 }
 
 /* Until these numbers of callbacks, and of timers that were left behind, have come. */
-static void drive_until(struct hwheel *w, unsigned n_callbacks, unsigned n_marks)
+static void drive_until(struct hwheel *w, int n_callbacks, int n_marks)
 {
 	for (int i = 0; i < 10000 && (callbacks < n_callbacks || marks < n_marks); i++)
 		drive(w);
@@ -258,13 +260,6 @@ static void drive_until(struct hwheel *w, unsigned n_callbacks, unsigned n_marks
 	CHECK_EQ(marks, n_marks);
 }
 
-static void until(atomic_uint *counter, unsigned n)
-{
-	for (int i = 0; i < 10000 && *counter < n; i++)
-		ktap_sleep_ms(1);
-	CHECK_EQ(*counter, n);
-}
-
 /* Every check inside has passed, and the wheel still works. */
 static void end(struct hwheel *w)
 {
@@ -272,7 +267,7 @@ static void end(struct hwheel *w)
 
 	if (why[0] != 0) {
 		snprintf(ktap_why, sizeof ktap_why, "%s", why);
-		longjmp(ktap_leave, 1);
+		ktap_fail();
 	}
 	if (w == NULL)
 		return;
@@ -311,8 +306,8 @@ TEST(in_a_callback_of_the_tick_thread)
 
 		timer = ktap_armed(w, tick_thread_callback, 0, 10 * MS);
 		CHECK_EQ(hwheel_start(w), 0);
-		until(&callbacks, 2);
-		until(&marks, 1);
+		ktap_until(&callbacks, 2);
+		ktap_until(&marks, 1);
 		CHECK_EQ(hwheel_stop(w), 0);
 		end(w);
 	}

@@ -80,12 +80,33 @@ static inline void ktap_add(struct ktap_test *test)
 static jmp_buf ktap_leave;
 static char ktap_why[512];
 static int ktap_skipped;
+/* The process of the tests, and the test that runs. */
+static pid_t ktap_process;
+static struct ktap_test *volatile ktap_running;
+
+/* The calling thread's id in the system; not in the oldest C libraries. */
+static inline int ktap_tid(void)
+{
+	return (int)syscall(SYS_gettid);
+}
+
+/* Ends the test; in a child, or in another thread than main(), the process. */
+__attribute__((noreturn)) static inline void ktap_fail(void)
+{
+	if (ktap_tid() == ktap_process)
+		longjmp(ktap_leave, 1);
+	printf("# %s\n", ktap_why);
+	if (getpid() == ktap_process)
+		printf("not ok %s\n", ktap_running->name);
+	fflush(stdout);
+	_exit(1);
+}
 
 /* Ends the test with a failure unless the condition holds. */
 #define CHECK(cond) do { \
 	if (!(cond)) { \
 		snprintf(ktap_why, sizeof ktap_why, "%s:%d: %s", __FILE__, __LINE__, #cond); \
-		longjmp(ktap_leave, 1); \
+		ktap_fail(); \
 	} \
 } while (0)
 
@@ -95,7 +116,7 @@ static int ktap_skipped;
 	if (ktap_got != ktap_want) { \
 		snprintf(ktap_why, sizeof ktap_why, "%s:%d: %s is %lld, not %s (%lld)", \
 			__FILE__, __LINE__, #got, ktap_got, #want, ktap_want); \
-		longjmp(ktap_leave, 1); \
+		ktap_fail(); \
 	} \
 } while (0)
 
@@ -106,7 +127,7 @@ static int ktap_skipped;
 		snprintf(ktap_why, sizeof ktap_why, "%s:%d: %s is %" PRIu64 \
 			", not within a tick from %" PRIu64, __FILE__, __LINE__, \
 			#got, ktap_due, ktap_asked); \
-		longjmp(ktap_leave, 1); \
+		ktap_fail(); \
 	} \
 } while (0)
 
@@ -135,18 +156,19 @@ int main(int argc, char **argv)
 		n = n + 1;
 	printf("KTAP version 1\n1..%u\n", n);
 	n = 0;
-	for (const struct ktap_test *volatile test = ktap_tests; test != NULL; test = test->next) {
+	ktap_process = getpid();
+	for (ktap_running = ktap_tests; ktap_running != NULL; ktap_running = ktap_running->next) {
 		ktap_skipped = 0;
 		n = n + 1;
 		if (setjmp(ktap_leave) == 0) {
-			test->run();
-			printf("ok %u %s\n", n, test->name);
+			ktap_running->run();
+			printf("ok %u %s\n", n, ktap_running->name);
 		} else if (ktap_skipped) {
 			skipped = skipped + 1;
-			printf("ok %u %s # SKIP %s\n", n, test->name, ktap_why);
+			printf("ok %u %s # SKIP %s\n", n, ktap_running->name, ktap_why);
 		} else {
 			failed = failed + 1;
-			printf("# %s\nnot ok %u %s\n", ktap_why, n, test->name);
+			printf("# %s\nnot ok %u %s\n", ktap_why, n, ktap_running->name);
 		}
 	}
 	return failed ? 1 : n && skipped == n ? 4 : 0;
@@ -279,12 +301,6 @@ static inline void ktap_until(atomic_int *what, int at_least)
 	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
 		ktap_sleep_ms(1);
 	CHECK(atomic_load(what) >= at_least);
-}
-
-/* The calling thread's id in the system; not in the oldest C libraries. */
-static inline int ktap_tid(void)
-{
-	return (int)syscall(SYS_gettid);
 }
 
 /* Whether a thread of this process, by that id, sleeps. */

@@ -38,14 +38,14 @@ void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t from)
 
 int munmap(void *at, size_t bytes)
 {
-	EXPECT((uintptr_t)at % LARGE, 0);
-	EXPECT(at == NULL, 0);
+	CHECK_EQ((uintptr_t)at % LARGE, 0);
+	CHECK(at != NULL);
 	return (int)syscall(SYS_munmap, at, whole(bytes));
 }
 
 int madvise(void *at, size_t bytes, int advice)
 {
-	EXPECT((uintptr_t)at % LARGE, 0);
+	CHECK_EQ((uintptr_t)at % LARGE, 0);
 	atomic_fetch_add(&cleared, advice == MADV_WIPEONFORK);
 	return (int)syscall(SYS_madvise, at, whole(bytes), advice);
 }
@@ -55,10 +55,10 @@ static hwheel_timer_t t;
 
 static void end_it(void)
 {
-	EXPECT(hwheel_timer_mod(w, t, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_fd(w), -ESHUTDOWN);
-	EXPECT(hwheel_destroy(w), 0);
-	EXPECT(fcntl(STDIN_FILENO, F_GETFD) >= 0, 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_fd(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 }
 
 TEST(a_child_destroys_its_copy)

@@ -27,14 +27,11 @@ TEST(the_limit_is_exact)
 
 	for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
 		WHEEL w = limited(limits[i]);
-		struct hwheel_stats s = { .size = sizeof s };
-		hwheel_timer_t t = 0;
 
 		for (uint32_t n = 0; n < limits[i]; n++)
-			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+			ktap_timer(w);
 		full(w);
-		CHECK_EQ(hwheel_get_stats(w, &s), 0);
-		CHECK_EQ(s.live, limits[i]);
+		CHECK_EQ(stats(w).live, limits[i]);
 	}
 }
 
@@ -44,13 +41,13 @@ TEST(there_is_room_again_after_free)
 	hwheel_timer_t t[3];
 
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
+		t[i] = ktap_timer(w);
 	for (int round = 0; round < 1000; round++) {
 		int i = round % 3;
 
 		full(w);
 		CHECK_EQ(hwheel_timer_free(w, t[i]), 0);
-		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
+		t[i] = ktap_timer(w);
 	}
 	full(w);
 }
@@ -90,21 +87,18 @@ TEST(a_full_wheel_still_moves_its_timers)
 static struct {
 	struct hwheel *w;
 	hwheel_timer_t t[100];
-	int failed;
 } other;
 
 static void *free_them(void *arg)
 {
 	for (int i = 0; i < 100; i++)
-		if (hwheel_timer_free(other.w, other.t[i]) != 0)
-			other.failed++;
+		CHECK_EQ(hwheel_timer_free(other.w, other.t[i]), 0);
 	return NULL;
 }
 
 TEST(what_another_thread_has_freed_is_room)
 {
 	other.w = limited(100);
-	other.failed = 0;
 	for (int round = 0; round < 10; round++) {
 		pthread_t thread;
 
@@ -113,7 +107,6 @@ TEST(what_another_thread_has_freed_is_room)
 		full(other.w);
 		CHECK_EQ(pthread_create(&thread, NULL, free_them, NULL), 0);
 		CHECK_EQ(pthread_join(thread, NULL), 0);
-		CHECK_EQ(other.failed, 0);
 	}
 	CHECK_EQ(hwheel_destroy(other.w), 0);
 }
@@ -121,7 +114,7 @@ TEST(what_another_thread_has_freed_is_room)
 /* Makers hold a permit for each timer that lives; one thread frees what they make. */
 enum { MAKERS = 3, ROUNDS = 20000 };
 static _Atomic hwheel_timer_t made[MAKERS];
-static atomic_int permits, makers, refused, wrong;
+static atomic_int permits, makers, refused;
 
 static int take_permit(void)
 {
@@ -166,8 +159,7 @@ static void *free_what_is_made(void *arg)
 
 			if (t == 0)
 				continue;
-			if (hwheel_timer_free(other.w, t) != 0)
-				atomic_fetch_add(&wrong, 1);
+			CHECK_EQ(hwheel_timer_free(other.w, t), 0);
 			atomic_fetch_add(&permits, 1);
 			atomic_store(&made[i], 0);
 		}
@@ -193,7 +185,6 @@ TEST(a_timer_that_was_freed_is_room_at_once)
 	CHECK_EQ(pthread_create(&threads[MAKERS], NULL, free_what_is_made, NULL), 0);
 	for (int i = 0; i <= MAKERS; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
-	CHECK_EQ(wrong, 0);
 	CHECK(refused <= MAKERS * ROUNDS / 1000);
 	CHECK_EQ(hwheel_destroy(other.w), 0);
 }

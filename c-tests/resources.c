@@ -1,16 +1,15 @@
 /* Out of descriptors, threads, memory or address space: an error, and nothing lost. */
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include "child.h"
+#include "counted.h"
 
 static void limit(int what, rlim_t to)
 {
 	struct rlimit r;
 
-	EXPECT(getrlimit(what, &r), 0);
+	CHECK_EQ(getrlimit(what, &r), 0);
 	r.rlim_cur = to < r.rlim_max ? to : r.rlim_max;
-	EXPECT(setrlimit(what, &r), 0);
+	CHECK_EQ(setrlimit(what, &r), 0);
 }
 
 /* The part of the address space that is in use, without the allocator. */
@@ -24,106 +23,56 @@ static rlim_t in_use(void)
 	if (fd < 0)
 		fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	n = pread(fd, text, sizeof text - 1, 0);
-	EXPECT(n > 0, 1);
+	CHECK(n > 0);
 	for (char *c = text; *c >= '0' && *c <= '9'; c++)
 		pages = pages * 10 + (unsigned long long)(*c - '0');
 	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-static struct hwheel *wheel(void)
+CHILD_TEST(without_descriptors_it_is_driven_by_hand)
 {
-	struct hwheel *w = NULL;
-
-	EXPECT(hwheel_create(NULL, &w), 0);
-	return w;
-}
-
-static atomic_int calls;
-
-static void count(struct hwheel *w, const struct hwheel_event *e)
-{
-	atomic_fetch_add(&calls, 1);
-}
-
-static void poll_until_called(struct hwheel *w, int want)
-{
-	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++) {
-		EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
-		ktap_sleep_ms(1);
-	}
-	EXPECT(atomic_load(&calls), want);
-}
-
-static void until_called(int want)
-{
-	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++)
-		ktap_sleep_ms(1);
-	EXPECT(atomic_load(&calls), want);
-}
-
-static int descriptors(void)
-{
-	int open_ones = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		open_ones += fcntl(fd, F_GETFD) != -1;
-	return open_ones;
-}
-
-static void no_descriptors(void)
-{
-	struct hwheel *w = wheel();
+	struct hwheel *w = ktap_made(NULL);
 
 	limit(RLIMIT_NOFILE, 0);
-	EXPECT(hwheel_fd(w), -EMFILE);
-	EXPECT(hwheel_start(w), -EMFILE);
-	EXPECT(hwheel_fd(w), -EMFILE);
+	CHECK_EQ(hwheel_fd(w), -EMFILE);
+	CHECK_EQ(hwheel_start(w), -EMFILE);
+	CHECK_EQ(hwheel_fd(w), -EMFILE);
 	/* nothing has changed: it is driven by hand */
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
-	EXPECT(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
 	/* a wheel that needs no descriptor */
-	struct hwheel *another = wheel();
-	EXPECT(hwheel_destroy(another), 0);
+	struct hwheel *another = ktap_made(NULL);
+	CHECK_EQ(hwheel_destroy(another), 0);
 	limit(RLIMIT_NOFILE, 256);
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	until_called(2);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(without_descriptors_it_is_driven_by_hand)
-{
-	in_a_child(no_descriptors);
-}
-
-static void descriptors_come_and_go(void)
+CHILD_TEST(one_descriptor_at_most_and_it_is_closed)
 {
 	int before = descriptors();
-	struct hwheel *w = wheel();
+	struct hwheel *w = ktap_made(NULL);
 
 	/* none before it is asked for */
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
-	EXPECT(hwheel_poll(w, NULL, 0, NULL) >= 0, 1);
-	EXPECT(descriptors(), before);
-	EXPECT(hwheel_fd(w) >= 0, 1);
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_stop(w), 0);
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(descriptors(), before + 1);
-	EXPECT(hwheel_destroy(w), 0);
-	EXPECT(descriptors(), before);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK(hwheel_poll(w, NULL, 0, NULL) >= 0);
+	CHECK_EQ(descriptors(), before);
+	CHECK(hwheel_fd(w) >= 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(descriptors(), before + 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(descriptors(), before);
 }
 
-TEST(one_descriptor_at_most_and_it_is_closed)
-{
-	in_a_child(descriptors_come_and_go);
-}
-
-static void shrinking_address_space(void)
+CHILD_TEST(create_without_address_space_leaves_nothing_behind)
 {
 	/* what the first wheel of a process leaves is there already */
-	EXPECT(hwheel_destroy(wheel()), 0);
+	CHECK_EQ(hwheel_destroy(ktap_made(NULL)), 0);
 	rlim_t before = in_use();
 	int refused = 0, made = 0;
 
@@ -135,44 +84,34 @@ static void shrinking_address_space(void)
 		got = hwheel_create(NULL, &w);
 		limit(RLIMIT_AS, RLIM_INFINITY);
 		if (got == 0) {
-			EXPECT(hwheel_destroy(w), 0);
-			EXPECT(in_use(), before);
+			CHECK_EQ(hwheel_destroy(w), 0);
+			CHECK_EQ(in_use(), before);
 			if (++made == 3)
 				break;
 			continue;
 		}
-		EXPECT(got, -ENOMEM);
-		EXPECT(w == (struct hwheel *)&refused, 1);
+		CHECK_EQ(got, -ENOMEM);
+		CHECK(w == (struct hwheel *)&refused);
 		/* nothing is left behind */
-		EXPECT(in_use(), before);
+		CHECK_EQ(in_use(), before);
 		refused++;
 	}
-	EXPECT(made, 3);
-	EXPECT(refused >= 3, 1);
+	CHECK_EQ(made, 3);
+	CHECK(refused >= 3);
 }
 
-TEST(create_without_address_space_leaves_nothing_behind)
-{
-	in_a_child(shrinking_address_space);
-}
-
-static void the_first_wheel_of_a_process(void)
+CHILD_TEST(also_for_the_first_wheel)
 {
 	struct hwheel *w = NULL;
 
 	limit(RLIMIT_AS, in_use());
-	EXPECT(hwheel_create(NULL, &w), -ENOMEM);
-	EXPECT(w == NULL, 1);
+	CHECK_EQ(hwheel_create(NULL, &w), -ENOMEM);
+	CHECK(w == NULL);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	w = wheel();
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	w = ktap_made(NULL);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(also_for_the_first_wheel)
-{
-	in_a_child(the_first_wheel_of_a_process);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static struct hwheel *of_parent;
@@ -181,11 +120,11 @@ static void is_refused(void)
 {
 	uint64_t now;
 
-	EXPECT(hwheel_now(of_parent, &now), -ESHUTDOWN);
+	CHECK_EQ(hwheel_now(of_parent, &now), -ESHUTDOWN);
 }
 
 /* Near the limit on mappings a wheel is either refused, or made so that a child is. */
-static void few_mappings(void)
+CHILD_TEST(create_at_the_limit_on_mappings)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), most = 70000;
 	char *at = mmap(NULL, 2 * most * page, PROT_NONE,
@@ -193,7 +132,7 @@ static void few_mappings(void)
 	int made = 0, refused = 0;
 	size_t n = 0;
 
-	EXPECT((void *)at != MAP_FAILED, 1);
+	CHECK((void *)at != MAP_FAILED);
 	while (n < most && mprotect(at + 2 * n * page, page, PROT_READ) == 0)
 		n++;
 	if (n == most) {
@@ -204,175 +143,139 @@ static void few_mappings(void)
 		int got = hwheel_create(NULL, &of_parent);
 
 		if (got == 0) {
-			EXPECT(status_of(start_child(is_refused)), 0);
-			EXPECT(hwheel_destroy(of_parent), 0);
+			CHECK_EQ(status_of(start_child(is_refused)), 0);
+			CHECK_EQ(hwheel_destroy(of_parent), 0);
 			made++;
 		} else {
-			EXPECT(got, -ENOMEM);
+			CHECK_EQ(got, -ENOMEM);
 			refused++;
 		}
 		n--;
-		EXPECT(mprotect(at + 2 * n * page, page, PROT_NONE), 0);
+		CHECK_EQ(mprotect(at + 2 * n * page, page, PROT_NONE), 0);
 	}
-	EXPECT(refused >= 1, 1);
+	CHECK(refused >= 1);
 }
 
-TEST(create_at_the_limit_on_mappings)
+CHILD_TEST(setup_without_memory_changes_nothing)
 {
-	in_a_child(few_mappings);
-}
-
-static void no_memory_for_timers(void)
-{
-	struct hwheel *w = wheel();
-	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel *w = ktap_made(NULL);
 	hwheel_timer_t t = 77;
 
 	limit(RLIMIT_AS, in_use());
-	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
-	EXPECT(hwheel_once(w, 0, count, 0, 0, &t), -ENOMEM);
-	EXPECT(hwheel_once(w, 0, count, 0, HWHEEL_ABS, &t), -ENOMEM);
-	EXPECT(hwheel_every(w, 0, SEC, 0, count, 0, 0, &t), -ENOMEM);
-	EXPECT(t, 77);
-	EXPECT(hwheel_get_stats(w, &s), 0);
-	EXPECT(s.live, 0);
-	EXPECT(s.slab_bytes, 0);
-	EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, &t), -ENOMEM);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, HWHEEL_ABS, &t), -ENOMEM);
+	CHECK_EQ(hwheel_every(w, 0, SEC, 0, count, 0, 0, &t), -ENOMEM);
+	CHECK_EQ(t, 77);
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(stats(w).slab_bytes, 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
-	EXPECT(hwheel_timer_mod(w, t, 0, 0), 0);
+	t = ktap_armed(w, count, 0, 0);
 	poll_until_called(w, 1);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(setup_without_memory_changes_nothing)
+CHILD_TEST(arming_without_memory_changes_nothing)
 {
-	in_a_child(no_memory_for_timers);
-}
-
-static void no_memory_for_arms(void)
-{
-	struct hwheel *w = wheel();
+	struct hwheel *w = ktap_made(NULL);
 	hwheel_timer_t t = 0;
 
-	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), 0);
 	limit(RLIMIT_AS, in_use());
-	EXPECT(hwheel_timer_mod(w, t, 0, 0), -ENOMEM);
-	EXPECT(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
-	EXPECT(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
-	EXPECT(hwheel_timer_mod(w, t, 0, HWHEEL_REDUCE), -ENOMEM);
-	EXPECT(hwheel_timer_pending(w, t), 0);
-	EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), -ENOMEM);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_REDUCE), -ENOMEM);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	/* what needs no memory works */
-	EXPECT(hwheel_timer_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	EXPECT(hwheel_timer_mod(w, t, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	poll_until_called(w, 1);
 	/* it has its memory now: neither arming nor firing asks for more */
 	limit(RLIMIT_AS, in_use());
 	for (int i = 2; i < 10; i++) {
-		EXPECT(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
-		EXPECT(hwheel_timer_mod(w, t, 0, 0), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 1);
 		poll_until_called(w, i);
 	}
-	EXPECT(hwheel_timer_free(w, t), 0);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(arming_without_memory_changes_nothing)
-{
-	in_a_child(no_memory_for_arms);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Timers until there is no more memory: each that was armed fires, once. */
-static void as_many_as_there_is_room_for(void)
+CHILD_TEST(every_armed_timer_fires_without_memory)
 {
 	struct hwheel_options o;
 	struct hwheel *w = NULL;
-	struct hwheel_stats s = { .size = sizeof s };
 	uint64_t made = 0, x = 88172645463325252u, now = 0;
 	int got;
 
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
-	EXPECT(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	limit(RLIMIT_AS, in_use() + (16 << 20));
 	do {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		got = hwheel_once(w, x % (3600 * SEC), count, 0, 0, NULL);
 		made += got == 0;
-		EXPECT(made < 1000000, 1);
+		CHECK(made < 1000000);
 	} while (got == 0);
-	EXPECT(got, -ENOMEM);
-	EXPECT(made > 10000, 1);
-	EXPECT(hwheel_get_stats(w, &s), 0);
-	EXPECT(s.live, made);
+	CHECK_EQ(got, -ENOMEM);
+	CHECK(made > 10000);
+	CHECK_EQ(stats(w).live, made);
 	/* the driver gets by without more */
 	for (int i = 0; i < 3600; i += 7) {
 		now += 7 * SEC;
-		EXPECT(hwheel_advance(w, now, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
 	}
-	EXPECT(atomic_load(&calls), made);
-	EXPECT(hwheel_get_stats(w, &s), 0);
-	EXPECT(s.live, 0);
+	CHECK_EQ(atomic_load(&calls), made);
+	CHECK_EQ(stats(w).live, 0);
 	/* and there is room again */
-	EXPECT(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(every_armed_timer_fires_without_memory)
+CHILD_TEST(without_a_thread_it_is_driven_by_hand)
 {
-	in_a_child(as_many_as_there_is_room_for);
-}
+	struct hwheel *w = ktap_made(NULL);
 
-static void no_thread(void)
-{
-	struct hwheel *w = wheel();
-
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
-	EXPECT(hwheel_fd(w) >= 0, 1);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK(hwheel_fd(w) >= 0);
 	limit(RLIMIT_AS, in_use());
 	/* no room for its stack */
-	EXPECT(hwheel_start(w), -EAGAIN);
-	EXPECT(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_start(w), -EAGAIN);
+	CHECK_EQ(hwheel_stop(w), 0);
 	poll_until_called(w, 1);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_timer_mod(w, 0, 0, 0), -ESTALE);
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_timer_mod(w, 0, 0, 0), -ESTALE);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	until_called(2);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(without_a_thread_it_is_driven_by_hand)
-{
-	in_a_child(no_thread);
-}
-
-static void a_thousand_wheels(void)
+CHILD_TEST(destroy_gives_everything_back)
 {
 	rlim_t before = 0;
 
 	for (int i = 0; i < 1000; i++) {
-		struct hwheel *w = wheel();
+		struct hwheel *w = ktap_made(NULL);
 
-		EXPECT(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
 		if (i % 10 == 0) {
-			EXPECT(hwheel_fd(w) >= 0, 1);
-			EXPECT(hwheel_start(w), 0);
+			CHECK(hwheel_fd(w) >= 0);
+			CHECK_EQ(hwheel_start(w), 0);
 		}
-		EXPECT(hwheel_destroy(w), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
 		/* the stack of a first thread is kept for the next */
 		if (i == 20)
 			before = in_use();
 	}
-	EXPECT(in_use() <= before, 1);
-}
-
-TEST(destroy_gives_everything_back)
-{
-	in_a_child(a_thousand_wheels);
+	CHECK(in_use() <= before);
 }
 
 static pthread_key_t last_key;
@@ -384,9 +287,9 @@ static int use_a_timer(void)
 	int got = hwheel_timer_setup(of_all, NULL, 0, &t);
 
 	if (got == 0)
-		EXPECT(hwheel_timer_free(of_all, t), 0);
+		CHECK_EQ(hwheel_timer_free(of_all, t), 0);
 	else
-		EXPECT(t, 77);
+		CHECK_EQ(t, 77);
 	return got;
 }
 
@@ -400,15 +303,15 @@ static void use_one_again(void *left)
 {
 	int got = use_a_timer();
 
-	EXPECT(got == 0 || ((intptr_t)left == 1 && got == -EUSERS), 1);
+	CHECK(got == 0 || ((intptr_t)left == 1 && got == -EUSERS));
 	if ((intptr_t)left > 1)
-		EXPECT(pthread_setspecific(last_key, (void *)((intptr_t)left - 1)), 0);
+		CHECK_EQ(pthread_setspecific(last_key, (void *)((intptr_t)left - 1)), 0);
 }
 
 static void *use_to_the_end(void *rounds)
 {
-	EXPECT(use_a_timer(), 0);
-	EXPECT(pthread_setspecific(last_key, rounds), 0);
+	CHECK_EQ(use_a_timer(), 0);
+	CHECK_EQ(pthread_setspecific(last_key, rounds), 0);
 	return NULL;
 }
 
@@ -418,15 +321,15 @@ static void more_threads_than_numbers(void)
 
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
 	alarm(2 * PATIENCE_S);
-	of_all = wheel();
-	EXPECT(pthread_key_create(&last_key, use_one_again), 0);
+	of_all = ktap_made(NULL);
+	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
 	for (intptr_t n = 0; n < 33000; n++) {
-		EXPECT(pthread_create(&thread, NULL, use_to_the_end,
+		CHECK_EQ(pthread_create(&thread, NULL, use_to_the_end,
 				      (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1)), 0);
-		EXPECT(pthread_join(thread, NULL), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
 	}
-	EXPECT(use_a_timer(), 0);
-	EXPECT(hwheel_destroy(of_all), 0);
+	CHECK_EQ(use_a_timer(), 0);
+	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
 
 TEST(a_thread_that_ends_keeps_no_number)
@@ -446,31 +349,31 @@ static void *without_a_number(void *unused)
 	int32_t result = 77;
 	hwheel_timer_t t = 77;
 
-	EXPECT(use_a_timer(), -EUSERS);
-	EXPECT(hwheel_once(of_all, SEC, NULL, 0, 0, &t), -EUSERS);
-	EXPECT(hwheel_every(of_all, SEC, SEC, 0, NULL, 0, 0, &t), -EUSERS);
-	EXPECT(t, 77);
-	EXPECT(hwheel_timer_mod(of_all, of_main, SEC, 0), -EUSERS);
-	EXPECT(hwheel_timer_mod(of_all, of_main, SEC, HWHEEL_ABS | HWHEEL_REDUCE), -EUSERS);
-	EXPECT(hwheel_timer_mod_range(of_all, of_main, SEC, SEC, 0), -EUSERS);
-	EXPECT(hwheel_timer_mod_many(of_all, &of_main, &(uint64_t){ SEC }, 1, 0, &result), 0);
-	EXPECT(result, -EUSERS);
-	EXPECT(hwheel_key_set(of_all, NUMBER(1), SEC, NULL, 0, 0), -EUSERS);
-	EXPECT(hwheel_key_mod(of_all, NUMBER(7), SEC, 0), -EUSERS);
+	CHECK_EQ(use_a_timer(), -EUSERS);
+	CHECK_EQ(hwheel_once(of_all, SEC, NULL, 0, 0, &t), -EUSERS);
+	CHECK_EQ(hwheel_every(of_all, SEC, SEC, 0, NULL, 0, 0, &t), -EUSERS);
+	CHECK_EQ(t, 77);
+	CHECK_EQ(hwheel_timer_mod(of_all, of_main, SEC, 0), -EUSERS);
+	CHECK_EQ(hwheel_timer_mod(of_all, of_main, SEC, HWHEEL_ABS | HWHEEL_REDUCE), -EUSERS);
+	CHECK_EQ(hwheel_timer_mod_range(of_all, of_main, SEC, SEC, 0), -EUSERS);
+	CHECK_EQ(hwheel_timer_mod_many(of_all, &of_main, &(uint64_t){ SEC }, 1, 0, &result), 0);
+	CHECK_EQ(result, -EUSERS);
+	CHECK_EQ(hwheel_key_set(of_all, NUMBER(1), SEC, NULL, 0, 0), -EUSERS);
+	CHECK_EQ(hwheel_key_mod(of_all, NUMBER(7), SEC, 0), -EUSERS);
 	/* a bad argument is that first of all */
-	EXPECT(hwheel_timer_mod(of_all, 0, SEC, 0), -ESTALE);
-	EXPECT(hwheel_timer_mod(of_all, of_main, SEC, 8), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod(of_all, 0, SEC, 0), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(of_all, of_main, SEC, 8), -EINVAL);
 	after = stats(of_all);
-	EXPECT(memcmp(&before, &after, sizeof before), 0);
+	CHECK_EQ(memcmp(&before, &after, sizeof before), 0);
 	/* what needs no number works, and what ends a timer does */
-	EXPECT(hwheel_timer_pending(of_all, of_main), 1);
-	EXPECT(hwheel_timer_remaining(of_all, of_main, &ns), 1);
-	EXPECT(hwheel_key_pending(of_all, NUMBER(7)), 1);
-	EXPECT(hwheel_key_delete(of_all, NUMBER(7)), 1);
-	EXPECT(hwheel_timer_delete(of_all, of_main), 1);
-	EXPECT(hwheel_timer_delete_sync(of_all, of_main), -ESTALE);
-	EXPECT(hwheel_poll(of_all, NULL, 0, NULL), 0);
-	EXPECT(stats(of_all).live, 0);
+	CHECK_EQ(hwheel_timer_pending(of_all, of_main), 1);
+	CHECK_EQ(hwheel_timer_remaining(of_all, of_main, &ns), 1);
+	CHECK_EQ(hwheel_key_pending(of_all, NUMBER(7)), 1);
+	CHECK_EQ(hwheel_key_delete(of_all, NUMBER(7)), 1);
+	CHECK_EQ(hwheel_timer_delete(of_all, of_main), 1);
+	CHECK_EQ(hwheel_timer_delete_sync(of_all, of_main), -ESTALE);
+	CHECK_EQ(hwheel_poll(of_all, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(of_all).live, 0);
 	return unused;
 }
 
@@ -493,23 +396,23 @@ static void a_thread_for_each_number(void)
 
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
 	alarm(2 * PATIENCE_S);
-	of_all = wheel();
-	EXPECT(hwheel_once(of_all, 3600 * SEC, NULL, 0, 0, &of_main), 0);
-	EXPECT(hwheel_key_set(of_all, NUMBER(7), 3600 * SEC, NULL, 0, 0), 0);
+	of_all = ktap_made(NULL);
+	CHECK_EQ(hwheel_once(of_all, 3600 * SEC, NULL, 0, 0, &of_main), 0);
+	CHECK_EQ(hwheel_key_set(of_all, NUMBER(7), 3600 * SEC, NULL, 0, 0), 0);
 	while (got == 0 && n++ < 40000) {
-		EXPECT(pthread_create(&thread, NULL, lose_a_number, &got), 0);
-		EXPECT(pthread_join(thread, NULL), 0);
+		CHECK_EQ(pthread_create(&thread, NULL, lose_a_number, &got), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
 	}
 	/* this thread has the first number */
-	EXPECT(got, -EUSERS);
-	EXPECT(n, 32767);
-	EXPECT(pthread_create(&thread, NULL, without_a_number, NULL), 0);
-	EXPECT(pthread_join(thread, NULL), 0);
+	CHECK_EQ(got, -EUSERS);
+	CHECK_EQ(n, 32767);
+	CHECK_EQ(pthread_create(&thread, NULL, without_a_number, NULL), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
 	/* one that has a number goes on */
-	EXPECT(use_a_timer(), 0);
-	EXPECT(hwheel_once(of_all, 0, count, 0, 0, NULL), 0);
+	CHECK_EQ(use_a_timer(), 0);
+	CHECK_EQ(hwheel_once(of_all, 0, count, 0, 0, NULL), 0);
 	poll_until_called(of_all, 1);
-	EXPECT(hwheel_destroy(of_all), 0);
+	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
 
 TEST(the_32768th_thread_is_refused)

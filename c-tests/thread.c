@@ -1,17 +1,9 @@
 /* hwheel_start() and hwheel_stop(): the tick thread. */
 #include <sys/timerfd.h>
 #include "held.h"
-#include "ktap.h"
 
 /* How long something that must happen may take. */
 #define PATIENCE_MS 20000
-
-static struct hwheel *wheel(void)
-{
-	struct hwheel *w = ktap_made(NULL);
-
-	return w;
-}
 
 static atomic_int calls, early, elsewhere, unblocked;
 static pthread_t main_thread;
@@ -50,7 +42,7 @@ static void reset(void)
 
 TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	sigset_t before, after;
 
 	reset();
@@ -69,11 +61,10 @@ TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 
 TEST(callbacks_are_never_early)
 {
-	struct hwheel *w = wheel();
+	struct hwheel *w = ktap_started(NULL);
 	uint64_t x = 88172645463325252u;
 
 	reset();
-	CHECK_EQ(hwheel_start(w), 0);
 	for (int i = 0; i < 300; i++) {
 		uint64_t delay;
 
@@ -104,10 +95,9 @@ TEST(every_clock_can_be_ticked)
 
 TEST(started_it_cannot_be_started_or_polled)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_started(NULL);
 	struct hwheel_event e;
 
-	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_start(w), -EBUSY);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), -EBUSY);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), -EBUSY);
@@ -121,7 +111,7 @@ TEST(started_it_cannot_be_started_or_polled)
 
 TEST(it_stops_and_starts_again)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 
 	reset();
 	CHECK_EQ(hwheel_stop(w), 0);
@@ -142,12 +132,11 @@ TEST(it_stops_and_starts_again)
 
 TEST(stopped_nothing_fires_and_timers_stay_armed)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_started(NULL);
 	struct hwheel_event e;
 	hwheel_timer_t t = 0;
 
 	reset();
-	CHECK_EQ(hwheel_start(w), 0);
 	t = ktap_armed(w, note, 0, 200 * MS);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 5 * MS, 0), 1);
@@ -165,7 +154,7 @@ TEST(stopped_nothing_fires_and_timers_stay_armed)
 
 TEST(timers_without_a_callback_are_unclaimed)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_stats s = { .size = sizeof s };
 
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
@@ -177,39 +166,6 @@ TEST(timers_without_a_callback_are_unclaimed)
 	}
 	CHECK_EQ(s.unclaimed, 2);
 	CHECK_EQ(s.live, 0);
-}
-
-static atomic_int stop_inside, destroy_inside, start_inside, poll_inside, drain_inside, done_inside;
-
-static void misbehave(struct hwheel *w, const struct hwheel_event *e)
-{
-	struct hwheel_event out;
-
-	atomic_store(&stop_inside, hwheel_stop(w));
-	atomic_store(&destroy_inside, hwheel_destroy(w));
-	atomic_store(&start_inside, hwheel_start(w));
-	atomic_store(&poll_inside, hwheel_poll(w, &out, 1, NULL));
-	atomic_store(&drain_inside, hwheel_drain(w, &out, 1));
-	atomic_fetch_add(&done_inside, 1);
-}
-
-TEST(a_callback_does_not_stop_its_own_thread)
-{
-	WHEEL w = wheel();
-
-	reset();
-	atomic_store(&done_inside, 0);
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_once(w, 0, misbehave, 0, 0, NULL), 0);
-	ktap_until(&done_inside, 1);
-	CHECK_EQ(atomic_load(&stop_inside), -EDEADLK);
-	CHECK_EQ(atomic_load(&destroy_inside), -EDEADLK);
-	CHECK_EQ(atomic_load(&start_inside), -EBUSY);
-	CHECK_EQ(atomic_load(&poll_inside), -EBUSY);
-	CHECK_EQ(atomic_load(&drain_inside), -EDEADLK);
-	/* nothing has changed: it ticks on */
-	CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
-	ktap_until(&calls, 1);
 }
 
 static atomic_int answers[2], answered;
@@ -296,11 +252,10 @@ static void *let_go(void *arg)
 TEST(stop_and_destroy_wait_for_the_callback)
 {
 	for (int k = 0; k < 2; k++) {
-		struct hwheel *w = wheel();
+		struct hwheel *w = ktap_started(NULL);
 		pthread_t thread;
 
 		held = release = 0;
-		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 		ktap_until(&held, 1);
 		CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
@@ -315,13 +270,12 @@ TEST(stop_and_destroy_wait_for_the_callback)
 
 TEST(stop_does_not_run_what_is_left)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_started(NULL);
 	pthread_t thread;
 	struct hwheel_event e[8];
 
 	reset();
 	held = release = 0;
-	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 	ktap_until(&held, 1);
 	/* due while the callback runs */
@@ -346,7 +300,7 @@ static void call_slowly(struct hwheel *w, const struct hwheel_event *e)
 /* The tick thread ends after the callback that it runs, however many timers are due. */
 TEST(a_stop_ends_in_the_middle_of_a_sweep)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	const int many = 5000;
 	uint64_t due = ktap_clock() + 10 * MS;
 
@@ -371,7 +325,7 @@ static void handler(int signal)
 
 TEST(signals_of_the_process_are_not_handled_there)
 {
-	struct hwheel *w = wheel();
+	struct hwheel *w = ktap_made(NULL);
 	struct sigaction on, old;
 
 	reset();
@@ -488,7 +442,7 @@ TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 		pthread_t thread, driver;
 
 		ending.end = k == 0 ? hwheel_destroy : hwheel_stop;
-		ending.w = polled.w = wheel();
+		ending.w = polled.w = ktap_made(NULL);
 		CHECK(hwheel_fd(ending.w) >= 0);
 		atomic_store(&ending.answer, 1);
 		held = release = 0;
@@ -581,7 +535,7 @@ static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
 /* The thread reaches no cancellation point, neither in a callback nor in the library. */
 TEST(a_tick_thread_that_is_cancelled_drives_on)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_start(w), 0);
@@ -684,7 +638,7 @@ static int next_descriptor(void)
 
 TEST(a_start_that_is_refused_makes_no_descriptor)
 {
-	struct hwheel *w = wheel(), *manual = ktap_manual(0, 0, 0, 0);
+	struct hwheel *w = ktap_made(NULL), *manual = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	int before = next_descriptor();
 

@@ -155,17 +155,6 @@ TEST(it_is_called_outside_of_every_lock)
 	CHECK_EQ(advance(w, 2 * MS), 21 * MS);
 }
 
-TEST(it_goes_with_no_descriptor_and_no_tick_thread)
-{
-	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC);
-	struct hwheel_options o = { .size = sizeof o, .wake_arg = &o };
-
-	CHECK_EQ(hwheel_fd(w), -EINVAL);
-	CHECK_EQ(hwheel_start(w), -EINVAL);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	CHECK_EQ(hwheel_create(&o, &w), -EINVAL);
-}
-
 /* A loop that sleeps on a condition variable. */
 static struct {
 	struct hwheel *w;

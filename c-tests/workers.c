@@ -8,16 +8,6 @@
 
 /* Callbacks in workers and executors, and what is known of them. */
 
-static inline struct hwheel_options defaults(void)
-{
-	struct hwheel_options o;
-
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	return o;
-}
-
 /* Records of the callbacks. */
 static atomic_int calls, inside, twice, release;
 static atomic_uint missed;
@@ -73,14 +63,9 @@ static inline void execute(struct hwheel *w, void *arg)
 /* A manual wheel whose callbacks wait until the program calls hwheel_run_queued(). */
 static inline struct hwheel *with_executor(uint64_t tick_ns, uint32_t queue, atomic_int *asked)
 {
-	struct hwheel_options o = defaults();
-
 	reset();
-	o.tick_ns = tick_ns;
-	o.queue = queue;
-	o.executor = execute;
-	o.executor_arg = asked;
-	return ktap_made(&o);
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns, .queue = queue,
+		    .executor = execute, .executor_arg = asked);
 }
 
 static inline struct hwheel *on_call(uint64_t tick_ns)
@@ -92,25 +77,19 @@ static inline struct hwheel *on_call(uint64_t tick_ns)
 
 TEST(wrong_options_are_refused)
 {
-	static const struct { uint32_t workers, queue, overload; int executor; } bad[] = {
-		{ 257, 0, 0, 0 }, { 1, 3, 0, 0 }, { 1, 1u << 21, 0, 0 }, { 1, 0, 3, 0 },
-		{ 1, 0, 0, 1 }, { 0, 3, 0, 0 }, { 0, 1u << 21, 0, 0 }, { 0, 0, 3, 0 },
+	static const struct hwheel_options wrong[] = {
+		{ .workers = 257 }, { .workers = 1, .queue = 3 }, { .workers = 1, .queue = 1u << 21 },
+		{ .workers = 1, .overload = 3 }, { .workers = 1, .executor = execute },
+		{ .queue = 3 }, { .queue = 1u << 21 }, { .overload = 3 }, { .executor_arg = &order },
 	};
 	struct hwheel *w = (struct hwheel *)&w;
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		struct hwheel_options o = defaults();
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		struct hwheel_options o = wrong[i];
 
-		o.workers = bad[i].workers;
-		o.queue = bad[i].queue;
-		o.overload = bad[i].overload;
-		o.executor = bad[i].executor ? execute : NULL;
+		o.size = sizeof o;
 		CHECK_EQ(hwheel_create(&o, &w), -EINVAL);
 	}
-	struct hwheel_options o = defaults();
-
-	o.executor_arg = &o;
-	CHECK_EQ(hwheel_create(&o, &w), -EINVAL);
 	CHECK(w == (struct hwheel *)&w);
 	w = ktap_manual(0, 0, 0, 0);
 	CHECK_EQ(hwheel_run_queued(w), -EINVAL);
@@ -229,25 +208,6 @@ TEST(what_is_armed_again_fires_when_it_is_over)
 	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(atomic_load(&calls), 3);
-}
-
-static void drive_inside(struct hwheel *w, const struct hwheel_event *e)
-{
-	if (hwheel_advance(w, 2 * MS, NULL, 0, NULL) == -EBUSY)
-		note(w, e);
-}
-
-TEST(a_callback_drives_in_no_thread)
-{
-	WHEEL w = on_call(0);
-	uint64_t now;
-
-	arm(w, drive_inside, 1, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
-	CHECK_EQ(atomic_load(&order), 1);
-	CHECK_EQ(hwheel_now(w, &now), 0);
-	CHECK_EQ(now, 1 * MS);
 }
 
 /* For longer than the state word can tell the past from the future. */
@@ -882,7 +842,6 @@ TEST(keys_leave_nothing_in_workers)
 enum { QUEUE = 4, TIMERS = 20 };
 
 static atomic_int ran, asked;
-static atomic_int from_executor[6];
 
 static void count(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -895,117 +854,74 @@ static void refuse(struct hwheel *w, void *arg)
 	atomic_fetch_add(&asked, 1);
 }
 
-static struct hwheel *wheel(hwheel_executor_fn executor, uint32_t overload,
-			    uint32_t clock)
+static struct hwheel *wheel(hwheel_executor_fn executor, uint32_t overload, uint32_t clock)
 {
-	struct hwheel_options o = { .size = sizeof o };
-	struct hwheel *w = NULL;
-
-	o.executor = executor;
-	o.queue = QUEUE;
-	o.overload = overload;
-	o.clock = clock;
-	EXPECT(hwheel_create(&o, &w), 0);
-	return w;
+	return MADE(.executor = executor, .queue = QUEUE, .overload = overload, .clock = clock);
 }
 
 static void fill(struct hwheel *w)
 {
 	for (int i = 0; i < TIMERS; i++)
-		EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
 }
 
-/* The tick thread runs what the queue has no room for; the stop runs the rest. */
-static void stop_with_a_full_queue(void)
+/* The tick thread runs what the queue has no room for; a stop and a destroy run the rest. */
+CHILD_TEST(stop_and_destroy_return_though_the_executor_refuses)
 {
 	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, 0);
 
-	EXPECT(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	fill(w);
-	until(&ran, TIMERS - QUEUE);
-	EXPECT(stats(w).queued, QUEUE);
-	EXPECT(atomic_load(&asked), QUEUE);
-	EXPECT(hwheel_stop(w), 0);
-	EXPECT(stats(w).queued, 0);
-	EXPECT(atomic_load(&ran), TIMERS);
+	ktap_until(&ran, TIMERS - QUEUE);
+	CHECK_EQ(stats(w).queued, QUEUE);
+	CHECK_EQ(atomic_load(&asked), QUEUE);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(stats(w).queued, 0);
+	CHECK_EQ(atomic_load(&ran), TIMERS);
 	/* it can go on */
-	EXPECT(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	fill(w);
-	until(&ran, 2 * TIMERS - QUEUE);
-	EXPECT(hwheel_stop(w), 0);
-	EXPECT(atomic_load(&ran), 2 * TIMERS);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(stop_returns_though_the_executor_refuses)
-{
-	in_a_child(stop_with_a_full_queue);
-}
-
-static void destroy_with_a_full_queue(void)
-{
-	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, 0);
-
-	EXPECT(hwheel_start(w), 0);
-	fill(w);
-	until(&ran, TIMERS - QUEUE);
-	EXPECT(hwheel_destroy(w), 0);
-	EXPECT(atomic_load(&ran), TIMERS);
-}
-
-TEST(destroy_returns_though_the_executor_refuses)
-{
-	in_a_child(destroy_with_a_full_queue);
+	ktap_until(&ran, 2 * TIMERS - QUEUE);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&ran), 2 * TIMERS);
 }
 
 /* Of a thread that advances: the stop runs what that has put into the queue. */
-static void stop_after_an_advance(void)
+CHILD_TEST(stop_runs_what_an_advance_has_queued)
 {
 	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_DROP, HWHEEL_CLOCK_MANUAL);
 
 	fill(w);
-	EXPECT(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	EXPECT(atomic_load(&ran), 0);
-	EXPECT(stats(w).dropped, TIMERS - QUEUE);
-	EXPECT(hwheel_stop(w), 0);
-	EXPECT(atomic_load(&ran), QUEUE);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(stop_runs_what_an_advance_has_queued)
-{
-	in_a_child(stop_after_an_advance);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&ran), 0);
+	CHECK_EQ(stats(w).dropped, TIMERS - QUEUE);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&ran), QUEUE);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* It is asked once for each; late is not never. */
-static void delete_sync_beside_an_executor_that_refuses(void)
+CHILD_TEST(delete_sync_does_not_wait_for_what_never_begins)
 {
 	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_armed(w, count, 0, MS);
 
-	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
-	EXPECT(hwheel_timer_mod(w, t, MS, 0), 0);
-	EXPECT(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
-	EXPECT(stats(w).queued, 1);
-	EXPECT(hwheel_timer_delete_sync(w, t), 1);
-	EXPECT(hwheel_run_queued(w), 0);
-	EXPECT(atomic_load(&ran), 0);
-	EXPECT(stats(w).cancelled, 1);
-	EXPECT(stats(w).fired, 0);
-	EXPECT(hwheel_timer_mod(w, t, MS, 0), 0);
-	EXPECT(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	EXPECT(hwheel_run_queued(w), 1);
-	EXPECT(atomic_load(&ran), 1);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(delete_sync_does_not_wait_for_what_never_begins)
-{
-	in_a_child(delete_sync_beside_an_executor_that_refuses);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).queued, 1);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
+	CHECK_EQ(hwheel_run_queued(w), 0);
+	CHECK_EQ(atomic_load(&ran), 0);
+	CHECK_EQ(stats(w).cancelled, 1);
+	CHECK_EQ(stats(w).fired, 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(atomic_load(&ran), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Each call by its own timer, and both of timers that are gone. */
-static void sync_calls_on_what_is_gone(void)
+CHILD_TEST(sync_calls_take_out_what_is_gone)
 {
 	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
 	int (*const calls[])(struct hwheel *, hwheel_timer_t) = {
@@ -1013,31 +929,26 @@ static void sync_calls_on_what_is_gone(void)
 	};
 	hwheel_timer_t timers[2], first;
 
-	EXPECT(hwheel_once(w, MS, count, 0, 0, &first), 0);
+	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, &first), 0);
 	for (int i = 0; i < 2; i++)
-		EXPECT(hwheel_timer_setup(w, count, 0, &timers[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, count, 0, &timers[i]), 0);
 	for (int i = 0; i < 2; i++)
-		EXPECT(hwheel_timer_mod(w, timers[i], 2 * MS, 0), 0);
-	EXPECT(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_timer_mod(w, timers[i], 2 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	for (int i = 0; i < 2; i++)
-		EXPECT(hwheel_timer_free(w, timers[i]), 0);
-	EXPECT(stats(w).queued, 3);
+		CHECK_EQ(hwheel_timer_free(w, timers[i]), 0);
+	CHECK_EQ(stats(w).queued, 3);
 	for (int i = 0; i < 2; i++) {
-		EXPECT(hwheel_timer_delete(w, timers[i]), -ESTALE);
-		EXPECT(calls[i](w, timers[i]), 1);
-		EXPECT(calls[i](w, timers[i]), -ESTALE);
-		EXPECT(stats(w).queued, 2 - i);
+		CHECK_EQ(hwheel_timer_delete(w, timers[i]), -ESTALE);
+		CHECK_EQ(calls[i](w, timers[i]), 1);
+		CHECK_EQ(calls[i](w, timers[i]), -ESTALE);
+		CHECK_EQ(stats(w).queued, 2 - i);
 	}
-	EXPECT(hwheel_run_queued(w), 1);
-	EXPECT(hwheel_run_queued(w), 0);
-	EXPECT(stats(w).queued, 0);
-	EXPECT(atomic_load(&ran), 1);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(sync_calls_take_out_what_is_gone)
-{
-	in_a_child(sync_calls_on_what_is_gone);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(hwheel_run_queued(w), 0);
+	CHECK_EQ(stats(w).queued, 0);
+	CHECK_EQ(atomic_load(&ran), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Calls that the executor function makes itself. */
@@ -1046,37 +957,29 @@ static void call_back(struct hwheel *w, void *arg)
 	hwheel_timer_t t = 0;
 	struct hwheel_event e;
 
-	atomic_store(&from_executor[0], hwheel_stop(w));
-	atomic_store(&from_executor[1], hwheel_destroy(w));
-	atomic_store(&from_executor[2], hwheel_drain(w, &e, 1));
-	atomic_store(&from_executor[3], hwheel_poll(w, NULL, 0, NULL));
-	atomic_store(&from_executor[4], hwheel_once(w, SEC, count, 0, 0, &t));
-	atomic_store(&from_executor[5], hwheel_timer_delete_sync(w, t));
+	CHECK_EQ(hwheel_stop(w), -EDEADLK);
+	CHECK_EQ(hwheel_destroy(w), -EDEADLK);
+	CHECK_EQ(hwheel_drain(w, &e, 1), -EDEADLK);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), -EBUSY);
+	CHECK_EQ(hwheel_once(w, SEC, count, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
 	/* an executor may also be this thread */
 	hwheel_run_queued(w);
 	atomic_fetch_add(&asked, 1);
 }
 
-static void stop_from_the_executor(void)
+CHILD_TEST(the_executor_cannot_stop_the_wheel)
 {
-	static const int want[] = { -EDEADLK, -EDEADLK, -EDEADLK, -EBUSY, 0, 1 };
 	struct hwheel *w = wheel(call_back, HWHEEL_OVERLOAD_RUN, 0);
 
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
-	until(&asked, 1);
-	for (int i = 0; i < 6; i++)
-		EXPECT(atomic_load(&from_executor[i]), want[i]);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	ktap_until(&asked, 1);
 	/* the wheel is as it was */
-	EXPECT(hwheel_start(w), -EBUSY);
-	EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
-	until(&asked, 2);
-	EXPECT(hwheel_stop(w), 0);
-	EXPECT(atomic_load(&ran), 2);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(the_executor_cannot_stop_the_wheel)
-{
-	in_a_child(stop_from_the_executor);
+	CHECK_EQ(hwheel_start(w), -EBUSY);
+	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	ktap_until(&asked, 2);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&ran), 2);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }

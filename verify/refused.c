@@ -4,7 +4,6 @@
  * The program is linked with the static library and wraps what that calls.
  * Limits on descriptors and on the address space are in c-tests/resources.c.
  */
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -12,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include "faults.h"
+#include "counted.h"
 
 /* The k-th of the wrapped calls fails, or all from the k-th on; 0: none. */
 static atomic_int fail_at, for_ever, failures;
@@ -113,32 +112,14 @@ int __wrap_pthread_setspecific(pthread_key_t key, const void *value)
 	return must_fail() ? ENOMEM : __real_pthread_setspecific(key, value);
 }
 
-static int descriptors(void)
-{
-	int open_ones = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		open_ones += fcntl(fd, F_GETFD) != -1;
-	return open_ones;
-}
-
 /*
  * Two pages of the process stay mapped, one of which a fork clears, and one of this thread.
  * So do zeros that can only be read, which are no memory and do not count.
  */
 static void expect_no_leak(int descriptors_before)
 {
-	EXPECT(atomic_load(&mapped) <= 3 * 4096, 1);
-	EXPECT(descriptors(), descriptors_before);
-}
-
-static void poll_until_called(struct hwheel *w, int want)
-{
-	for (int i = 0; i < 5000 && atomic_load(&calls) < want; i++) {
-		EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
-		ktap_sleep_ms(1);
-	}
-	EXPECT(atomic_load(&calls), want);
+	CHECK(atomic_load(&mapped) <= 3 * 4096);
+	CHECK_EQ(descriptors(), descriptors_before);
 }
 
 /* The calls that may ask for something. Each undoes what it did. */
@@ -150,9 +131,9 @@ static int create(const struct hwheel_options *o)
 	struct hwheel *w = NULL;
 	int got = hwheel_create(o, &w);
 
-	EXPECT(w != NULL, got == 0);
+	CHECK_EQ(w != NULL, got == 0);
 	if (got == 0)
-		EXPECT(hwheel_destroy(w), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
 	return got;
 }
 
@@ -180,7 +161,7 @@ static int call_start(void)
 	int got = hwheel_start(the_wheel);
 
 	if (got == 0)
-		EXPECT(hwheel_stop(the_wheel), 0);
+		CHECK_EQ(hwheel_stop(the_wheel), 0);
 	return got;
 }
 
@@ -189,18 +170,18 @@ static int call_setup(void)
 	hwheel_timer_t t = 0;
 	int got = hwheel_timer_setup(the_wheel, count, 0, &t);
 
-	EXPECT(t != 0, got == 0);
+	CHECK_EQ(t != 0, got == 0);
 	if (got == 0)
-		EXPECT(hwheel_timer_free(the_wheel, t), 0);
+		CHECK_EQ(hwheel_timer_free(the_wheel, t), 0);
 	return got;
 }
 
 /* A call that makes and arms a timer has armed it, or made none. */
 static int takes_back(int got, hwheel_timer_t t)
 {
-	EXPECT(t != 0, got == 0);
+	CHECK_EQ(t != 0, got == 0);
 	if (got == 0)
-		EXPECT(hwheel_timer_delete(the_wheel, t), 1);
+		CHECK_EQ(hwheel_timer_delete(the_wheel, t), 1);
 	return got;
 }
 
@@ -231,9 +212,9 @@ static int call_every(void)
 /* A call that arms a timer has armed it, or changed nothing. */
 static int disarms(int got)
 {
-	EXPECT(hwheel_timer_pending(the_wheel, idle), got >= 0);
+	CHECK_EQ(hwheel_timer_pending(the_wheel, idle), got >= 0);
 	if (got >= 0)
-		EXPECT(hwheel_timer_delete(the_wheel, idle), 1);
+		CHECK_EQ(hwheel_timer_delete(the_wheel, idle), 1);
 	return got;
 }
 
@@ -262,11 +243,11 @@ static int call_mod_earlier(void)
 	got = hwheel_timer_mod(the_wheel, armed, 7200 * SEC, 0);
 	if (got < 0)
 		return got;
-	EXPECT(got, 1);
+	CHECK_EQ(got, 1);
 	got = hwheel_timer_mod(the_wheel, armed, 0, HWHEEL_IF_PENDING);
-	EXPECT(hwheel_timer_remaining(the_wheel, armed, &left), 1);
+	CHECK_EQ(hwheel_timer_remaining(the_wheel, armed, &left), 1);
 	/* A timer that is due now is due at the next tick. */
-	EXPECT(left < SEC, got == 1);
+	CHECK_EQ(left < SEC, got == 1);
 	return got;
 }
 
@@ -275,7 +256,7 @@ static int call_mod_many(void)
 	uint64_t delay = SEC;
 	int32_t result = 0;
 
-	EXPECT(hwheel_timer_mod_many(the_wheel, &idle, &delay, 1, 0, &result),
+	CHECK_EQ(hwheel_timer_mod_many(the_wheel, &idle, &delay, 1, 0, &result),
 	       result >= 0);
 	return disarms(result);
 }
@@ -287,9 +268,9 @@ static int call_key_set(void)
 {
 	int got = hwheel_key_set(the_wheel, "key", 3, SEC, count, 0, 0);
 
-	EXPECT(hwheel_key_pending(the_wheel, "key", 3), got >= 0);
+	CHECK_EQ(hwheel_key_pending(the_wheel, "key", 3), got >= 0);
 	if (got >= 0)
-		EXPECT(hwheel_key_delete(the_wheel, "key", 3), 1);
+		CHECK_EQ(hwheel_key_delete(the_wheel, "key", 3), 1);
 	return got;
 }
 
@@ -306,7 +287,7 @@ static int call_id_set(void)
 	/* another function: another timer takes the place of the first */
 	fn = fn == count ? other : count;
 	got = hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), SEC, fn, 0, 0);
-	EXPECT(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+	CHECK_EQ(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
 	return got;
 }
 
@@ -314,7 +295,7 @@ static int call_id_move(void)
 {
 	int got = hwheel_key_mod(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), SEC, 0);
 
-	EXPECT(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+	CHECK_EQ(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
 	return got;
 }
 
@@ -324,18 +305,18 @@ static int call_what_asks_for_nothing(void)
 	struct hwheel_stats s = { .size = sizeof s };
 	uint64_t ns = 0;
 
-	EXPECT(hwheel_now(the_wheel, &ns), 0);
-	EXPECT(hwheel_next_expiry(the_wheel, &ns), 1);
-	EXPECT(hwheel_get_stats(the_wheel, &s), 0);
-	EXPECT(hwheel_timer_pending(the_wheel, armed), 1);
-	EXPECT(hwheel_timer_remaining(the_wheel, armed, &ns), 1);
-	EXPECT(hwheel_timer_delete(the_wheel, idle), 0);
-	EXPECT(hwheel_timer_delete_sync(the_wheel, idle), 0);
-	EXPECT(hwheel_timer_delete_many(the_wheel, &idle, 1, NULL), 1);
-	EXPECT(hwheel_key_delete(the_wheel, &(uint64_t){ ID + 1 }, sizeof(uint64_t)), 0);
-	EXPECT(hwheel_poll(the_wheel, NULL, 0, NULL), 0);
-	EXPECT(hwheel_advance(the_wheel, 0, NULL, 0, NULL), -EINVAL);
-	EXPECT(hwheel_stop(the_wheel), 0);
+	CHECK_EQ(hwheel_now(the_wheel, &ns), 0);
+	CHECK_EQ(hwheel_next_expiry(the_wheel, &ns), 1);
+	CHECK_EQ(hwheel_get_stats(the_wheel, &s), 0);
+	CHECK_EQ(hwheel_timer_pending(the_wheel, armed), 1);
+	CHECK_EQ(hwheel_timer_remaining(the_wheel, armed, &ns), 1);
+	CHECK_EQ(hwheel_timer_delete(the_wheel, idle), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(the_wheel, idle), 0);
+	CHECK_EQ(hwheel_timer_delete_many(the_wheel, &idle, 1, NULL), 1);
+	CHECK_EQ(hwheel_key_delete(the_wheel, &(uint64_t){ ID + 1 }, sizeof(uint64_t)), 0);
+	CHECK_EQ(hwheel_poll(the_wheel, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(the_wheel, 0, NULL, 0, NULL), -EINVAL);
+	CHECK_EQ(hwheel_stop(the_wheel), 0);
 	return 0;
 }
 
@@ -382,8 +363,8 @@ static int make_the_call(int k)
 	pthread_t thread;
 
 	if (each[which].how == BY_ANOTHER) {
-		EXPECT(__real_pthread_create(&thread, NULL, meet, &k), 0);
-		EXPECT(pthread_join(thread, NULL), 0);
+		CHECK_EQ(__real_pthread_create(&thread, NULL, meet, &k), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
 	} else {
 		meet(&k);
 	}
@@ -395,35 +376,33 @@ enum { GOT_BY, UNEXPECTED, ASKED_FOR_LESS, REFUSED };
 static void one_refusal(void)
 {
 	int before = descriptors(), got;
-	struct hwheel_stats s = { .size = sizeof s };
 	struct hwheel_event e;
 
 	if (each[which].how != ALONE) {
-		the_wheel = default_wheel();
-		EXPECT(hwheel_once(the_wheel, SEC, count, 0, 0, &armed), 0);
-		EXPECT(hwheel_timer_setup(the_wheel, count, 0, &idle), 0);
-		EXPECT(hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), 3600 * SEC, count, 0, 0),
+		the_wheel = ktap_made(NULL);
+		CHECK_EQ(hwheel_once(the_wheel, SEC, count, 0, 0, &armed), 0);
+		CHECK_EQ(hwheel_timer_setup(the_wheel, count, 0, &idle), 0);
+		CHECK_EQ(hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), 3600 * SEC, count, 0, 0),
 		       0);
 	}
 	errno = 12345;
 	got = make_the_call(k_th);
-	EXPECT(errno, 12345);
+	CHECK_EQ(errno, 12345);
 	if (atomic_load(&failures) == 0)
 		_exit(got < 0 ? UNEXPECTED : ASKED_FOR_LESS);
 	/* it got by without, or it is an error; and then nothing has changed */
 	if (got != -ENOMEM && got != -EMFILE && got != -EAGAIN)
-		EXPECT(got >= 0, 1);
-	EXPECT(make_the_call(0) >= 0, 1);
+		CHECK(got >= 0);
+	CHECK(make_the_call(0) >= 0);
 	if (the_wheel != NULL) {
-		EXPECT(hwheel_get_stats(the_wheel, &s), 0);
-		EXPECT(s.live, 3);
-		EXPECT(hwheel_key_delete(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
-		EXPECT(hwheel_timer_mod(the_wheel, armed, 0, 0), 1);
+		CHECK_EQ(stats(the_wheel).live, 3);
+		CHECK_EQ(hwheel_key_delete(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+		CHECK_EQ(hwheel_timer_mod(the_wheel, armed, 0, 0), 1);
 		poll_until_called(the_wheel, 1);
-		EXPECT(hwheel_timer_mod(the_wheel, idle, SEC, 0), 0);
-		EXPECT(hwheel_drain(the_wheel, &e, 1), 1);
-		EXPECT(e.timer == idle, 1);
-		EXPECT(hwheel_destroy(the_wheel), 0);
+		CHECK_EQ(hwheel_timer_mod(the_wheel, idle, SEC, 0), 0);
+		CHECK_EQ(hwheel_drain(the_wheel, &e, 1), 1);
+		CHECK(e.timer == idle);
+		CHECK_EQ(hwheel_destroy(the_wheel), 0);
 	}
 	expect_no_leak(before);
 	_exit(got < 0 ? REFUSED : GOT_BY);
@@ -468,23 +447,23 @@ static void one_crowd(void)
 	uint64_t x = 88172645463325252u;
 	int made = 0, before = descriptors();
 
-	EXPECT(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	atomic_store(&fail_at, k_th);
 	for (int i = 0; i < crowd; i++) {
 		int got;
 
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		got = hwheel_once(w, x % HORIZON, count, 0, 0, NULL);
-		EXPECT(got == 0 || got == -ENOMEM, 1);
+		CHECK(got == 0 || got == -ENOMEM);
 		made += got == 0;
 	}
 	for (uint64_t now = 0; now <= HORIZON; now += 7 * SEC)
-		EXPECT(hwheel_advance(w, now, NULL, 0, NULL), 0);
-	EXPECT(hwheel_advance(w, HORIZON + SEC, NULL, 0, NULL), 0);
-	EXPECT(atomic_load(&calls), made);
+		CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, HORIZON + SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&calls), made);
 	if (atomic_load(&failures) == 0)
-		EXPECT(made, crowd);
-	EXPECT(hwheel_destroy(w), 0);
+		CHECK_EQ(made, crowd);
+	CHECK_EQ(hwheel_destroy(w), 0);
 	expect_no_leak(before);
 	_exit(atomic_load(&failures) == 0 ? ASKED_FOR_LESS : GOT_BY);
 }
@@ -516,7 +495,7 @@ static void deny(const int *numbers, size_t n, int error)
 	struct sock_fprog filter = { 0, code };
 	unsigned short at = 0;
 
-	EXPECT(n <= 16, 1);
+	CHECK(n <= 16);
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 		offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < n; i++) {
@@ -528,8 +507,8 @@ static void deny(const int *numbers, size_t n, int error)
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
 						  SECCOMP_RET_ALLOW);
 	filter.len = at;
-	EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
 }
 
 #define DENY(error, ...) do { \
@@ -538,118 +517,88 @@ static void deny(const int *numbers, size_t n, int error)
 } while (0)
 
 /* An alarm is the only descriptor there is; without it polling works. */
-static void no_alarm(void)
+CHILD_TEST(a_filter_that_denies_the_alarm)
 {
-	struct hwheel *w = default_wheel();
+	struct hwheel *w = ktap_made(NULL);
 
 	DENY(EPERM, SYS_timerfd_create);
-	EXPECT(hwheel_fd(w), -EPERM);
-	EXPECT(hwheel_start(w), -EPERM);
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_fd(w), -EPERM);
+	CHECK_EQ(hwheel_start(w), -EPERM);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(a_filter_that_denies_the_alarm)
-{
-	in_a_child(no_alarm);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* One that cannot be set is none; one that no longer can, no hindrance. */
-static void no_setting(void)
+CHILD_TEST(a_filter_that_denies_setting_the_alarm)
 {
-	struct hwheel *w = default_wheel(), *late = default_wheel();
+	struct hwheel *w = ktap_made(NULL), *late = ktap_made(NULL);
 	int before = descriptors();
 
-	EXPECT(hwheel_fd(late) >= 0, 1);
+	CHECK(hwheel_fd(late) >= 0);
 	DENY(EPERM, SYS_timerfd_settime);
-	EXPECT(hwheel_fd(w), -EPERM);
-	EXPECT(hwheel_start(w), -EPERM);
-	EXPECT(descriptors(), before + 1);
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_fd(w), -EPERM);
+	CHECK_EQ(hwheel_start(w), -EPERM);
+	CHECK_EQ(descriptors(), before + 1);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
-	EXPECT(hwheel_destroy(w), 0);
-	EXPECT(hwheel_start(late), 0);
-	EXPECT(hwheel_once(late, 10 * MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_start(late), 0);
+	CHECK_EQ(hwheel_once(late, 10 * MS, count, 0, 0, NULL), 0);
 	until_called(2);
-	EXPECT(hwheel_destroy(late), 0);
+	CHECK_EQ(hwheel_destroy(late), 0);
 }
 
-TEST(a_filter_that_denies_setting_the_alarm)
-{
-	in_a_child(no_setting);
-}
-
-static void no_other_descriptor(void)
+CHILD_TEST(a_filter_that_denies_every_other_descriptor)
 {
 	struct hwheel *w = NULL;
 
 	DENY(EPERM, SYS_eventfd2, SYS_signalfd4, SYS_epoll_create1, SYS_pipe2,
 	     SYS_socket, SYS_openat, SYS_memfd_create, SYS_timer_create,
 	     SYS_rt_sigaction);
-	w = default_wheel();
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
+	w = ktap_made(NULL);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
 	until_called(1);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(a_filter_that_denies_every_other_descriptor)
+CHILD_TEST(a_filter_that_denies_threads)
 {
-	in_a_child(no_other_descriptor);
-}
-
-static void no_thread(void)
-{
-	struct hwheel *w = default_wheel();
+	struct hwheel *w = ktap_made(NULL);
 	int got;
 
-	EXPECT(hwheel_fd(w) >= 0, 1);
+	CHECK(hwheel_fd(w) >= 0);
 	DENY(EPERM, SYS_clone, SYS_clone3);
 	got = hwheel_start(w);
-	EXPECT(got == -EPERM || got == -EAGAIN, 1);
-	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	CHECK(got == -EPERM || got == -EAGAIN);
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
-	EXPECT(hwheel_stop(w), 0);
-	EXPECT(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(a_filter_that_denies_threads)
+CHILD_TEST(a_filter_that_denies_memory)
 {
-	in_a_child(no_thread);
-}
-
-static void no_memory(void)
-{
-	struct hwheel *w = default_wheel(), *none = NULL;
+	struct hwheel *w = ktap_made(NULL), *none = NULL;
 	hwheel_timer_t t = 0;
 
 	DENY(EPERM, SYS_mmap);
-	EXPECT(hwheel_create(NULL, &none), -ENOMEM);
-	EXPECT(none == NULL, 1);
-	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(a_filter_that_denies_memory)
-{
-	in_a_child(no_memory);
+	CHECK_EQ(hwheel_create(NULL, &none), -ENOMEM);
+	CHECK(none == NULL);
+	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Advice and names are for comfort: huge pages, and the thread's name. */
-static void no_comfort(void)
+CHILD_TEST(a_filter_that_denies_comfort)
 {
 	struct hwheel *w = NULL;
 
 	DENY(EPERM, SYS_prctl, SYS_sched_yield);
-	w = default_wheel();
-	EXPECT(hwheel_start(w), 0);
-	EXPECT(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
+	w = ktap_made(NULL);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
 	until_called(1);
-	EXPECT(hwheel_destroy(w), 0);
-}
-
-TEST(a_filter_that_denies_comfort)
-{
-	in_a_child(no_comfort);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -15,7 +15,7 @@ $(BUILD)/verify/refused: WRAPPED := malloc calloc realloc posix_memalign mmap \
 $(BUILD)/verify/disturbed: WRAPPED := read clock_gettime timerfd_create \
 	timerfd_settime
 $(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c \
-		verify/faults.h c-tests/child.h c-tests/ktap.h $(STAGE)/.done
+		$(addprefix c-tests/,counted.h child.h ktap.h) $(STAGE)/.done
 	$(call verify-cc,-Ic-tests $(WRAPPED:%=-Wl,--wrap=%) $(STAGE_STATIC))
 
 # Not linked with the library: it loads it.
@@ -38,8 +38,8 @@ $(BENCH)/cost-program: verify/cost.c
 # replaces the allocator or the pages; nor fork, as the emulator ignores MADV_WIPEONFORK; nor
 # what looks at the blocked signals of a thread, of which the emulator keeps some.
 left-out = $(if $(findstring musl,$(1)),unwind noalloc) \
-	$(if $(call emulator,$(1)),errno fork keys large_pages noalloc refused_errno \
-		resources small thread trap_memory)
+	$(if $(call emulator,$(1)),errno fork keys large_pages noalloc \
+	resources small thread)
 
 # Debian's musl comes without the headers of the kernel.
 kernel-headers = $(if $(findstring musl,$(1)),$(addprefix $(space)-idirafter ,/usr/include \
@@ -81,7 +81,7 @@ sanitized-lib = $(TARGET)/sanitize-$(1)/$(RUST_HOST)/release/libhwheel.a
 
 # Left out: a program in C++, those with an allocator or an mmap() of their own, and those
 # that limit or measure the memory of the process, which is the tool's as well.
-NOT_SANITIZED := large_pages memory noalloc refused_errno resources small trap_memory unwind
+NOT_SANITIZED := large_pages memory noalloc resources small unwind
 
 define sanitized
 $(call sanitized-lib,$(1)): $(RUST_SOURCES)
