@@ -40,14 +40,12 @@ static uint64_t clock_ns(clockid_t clock)
 TEST(null_options_are_the_defaults)
 {
 	WHEEL w = ktap_made(NULL);
-	struct hwheel_stats s = { .size = sizeof s };
 	uint64_t before, now = 0;
 
 	before = clock_ns(CLOCK_MONOTONIC);
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	CHECK(before <= now && now <= clock_ns(CLOCK_MONOTONIC));
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	CHECK_EQ(s.live, 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 TEST(zeroed_options_with_a_size_are_the_defaults)
@@ -79,13 +77,9 @@ TEST(every_system_clock_can_be_read)
 	};
 
 	for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
-		struct hwheel_options o = options();
-		WHEEL w = NULL;
-		uint64_t before, now = 0;
+		WHEEL w = MADE(.clock = clocks[i].ours);
+		uint64_t before = clock_ns(clocks[i].system), now = 0;
 
-		o.clock = clocks[i].ours;
-		CHECK_EQ(hwheel_create(&o, &w), 0);
-		before = clock_ns(clocks[i].system);
 		CHECK_EQ(hwheel_now(w, &now), 0);
 		CHECK(before <= now && now <= clock_ns(clocks[i].system));
 	}
@@ -176,104 +170,57 @@ TEST(the_null_output_is_refused)
 	CHECK_EQ(hwheel_create(&o, NULL), -EINVAL);
 }
 
-TEST(an_unknown_clock_is_refused)
+TEST(each_option_has_its_range)
 {
-	struct hwheel_options o = options();
+	static const struct hwheel_options within[] = {
+		{ .tick_ns = 1000 }, { .tick_ns = 3600 * SEC },
+		{ .levels = 8, .slots = 64 }, { .levels = 3, .slots = 65536 },
+		{ .max_timers = 1 }, { .max_timers = 67000000 },
+		{ .clock = HWHEEL_CLOCK_MANUAL, .start_ns = 1 },
+	};
+	static const struct hwheel_options outside[] = {
+		{ .clock = 4 }, { .clock = UINT32_MAX },
+		{ .tick_ns = 1 }, { .tick_ns = 999 }, { .tick_ns = 3600 * SEC + 1 }, { .tick_ns = UINT64_MAX },
+		{ .levels = 9, .slots = 64 }, { .levels = UINT32_MAX, .slots = 64 },
+		/* levels times bits is at most 48 */
+		{ .levels = 8, .slots = 128 }, { .levels = 4, .slots = 65536 },
+		{ .max_timers = 67000001 }, { .max_timers = UINT32_MAX }, { .wake_arg = &untouched },
+		/* only a manual clock has a start, which is not a negative number, nor never */
+		{ .clock = HWHEEL_CLOCK_MONOTONIC, .start_ns = 1 },
+		{ .clock = HWHEEL_CLOCK_BOOTTIME, .start_ns = 1 },
+		{ .clock = HWHEEL_CLOCK_REALTIME, .start_ns = 1 },
+		{ .clock = HWHEEL_CLOCK_MANUAL, .start_ns = UINT64_C(1) << 63 },
+		{ .clock = HWHEEL_CLOCK_MANUAL, .start_ns = HWHEEL_NEVER },
+	};
+	struct hwheel_options o;
 
-	o.clock = 4;
-	refuse(&o, -EINVAL);
-	o.clock = UINT32_MAX;
-	refuse(&o, -EINVAL);
+	for (size_t i = 0; i < COUNT(within); i++) {
+		o = within[i];
+		o.size = sizeof o;
+		accept(&o);
+	}
+	for (size_t i = 0; i < COUNT(outside); i++) {
+		o = outside[i];
+		o.size = sizeof o;
+		refuse(&o, -EINVAL);
+	}
 }
 
-TEST(a_tick_is_a_microsecond_to_an_hour)
+TEST(one_to_eight_levels_of_slots_that_are_a_power_of_two)
 {
-	struct hwheel_options o = options();
-
-	o.tick_ns = 1;
-	refuse(&o, -EINVAL);
-	o.tick_ns = 999;
-	refuse(&o, -EINVAL);
-	o.tick_ns = 1000;
-	accept(&o);
-	o.tick_ns = 3600 * SEC;
-	accept(&o);
-	o.tick_ns = 3600 * SEC + 1;
-	refuse(&o, -EINVAL);
-	o.tick_ns = UINT64_MAX;
-	refuse(&o, -EINVAL);
-}
-
-TEST(one_to_eight_levels)
-{
+	static const uint32_t odd[] = { 1, 3, 6, 255, 257, 65535, 1 << 17, UINT32_C(1) << 31, UINT32_MAX };
 	struct hwheel_options o = options();
 
 	o.slots = 64;
 	for (o.levels = 1; o.levels <= 8; o.levels++)
 		accept(&o);
-	refuse(&o, -EINVAL);
-	o.levels = UINT32_MAX;
-	refuse(&o, -EINVAL);
-}
-
-TEST(slots_are_a_power_of_two)
-{
-	struct hwheel_options o = options();
-
 	o.levels = 3;
 	for (o.slots = 2; o.slots <= 65536; o.slots *= 2)
 		accept(&o);
-	refuse(&o, -EINVAL);
-	static const uint32_t odd[] = { 1, 3, 6, 255, 257, 65535, UINT32_C(1) << 31, UINT32_MAX };
-	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+	for (size_t i = 0; i < COUNT(odd); i++) {
 		o.slots = odd[i];
 		refuse(&o, -EINVAL);
 	}
-}
-
-TEST(levels_times_bits_is_at_most_48)
-{
-	struct hwheel_options o = options();
-
-	o.levels = 8;
-	o.slots = 64;
-	accept(&o);
-	o.slots = 128;
-	refuse(&o, -EINVAL);
-	o.levels = 3;
-	o.slots = 65536;
-	accept(&o);
-	o.levels = 4;
-	refuse(&o, -EINVAL);
-}
-
-TEST(the_limit_on_timers_has_a_limit)
-{
-	struct hwheel_options o = options();
-
-	o.max_timers = 1;
-	accept(&o);
-	o.max_timers = 67000000;
-	accept(&o);
-	o.max_timers = 67000001;
-	refuse(&o, -EINVAL);
-	o.max_timers = UINT32_MAX;
-	refuse(&o, -EINVAL);
-}
-
-TEST(only_a_manual_clock_has_a_start)
-{
-	struct hwheel_options o = options();
-
-	o.start_ns = 1;
-	for (o.clock = 0; o.clock < HWHEEL_CLOCK_MANUAL; o.clock++)
-		refuse(&o, -EINVAL);
-	accept(&o);
-	/* a negative number, or never */
-	o.start_ns = UINT64_C(1) << 63;
-	refuse(&o, -EINVAL);
-	o.start_ns = HWHEEL_NEVER;
-	refuse(&o, -EINVAL);
 }
 
 TEST(destroying_nothing_is_nothing)

@@ -106,47 +106,6 @@ TEST(a_drained_event_says_when_it_was_due)
 	CHECK_EQ(e[0].flags, HWHEEL_EVENT_DRAINED);
 }
 
-TEST(an_empty_wheel_has_nothing_to_give)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	struct hwheel_event e;
-
-	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
-	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
-}
-
-TEST(a_drained_wheel_takes_no_timers)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	struct hwheel_event e[4];
-	hwheel_timer_t armed = 0, resting = 0, made = 77;
-	uint64_t ns = 0;
-
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &armed), 0);
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &resting), 0);
-	CHECK_EQ(hwheel_timer_mod(w, armed, MS, 0), 0);
-	CHECK_EQ(hwheel_drain(w, e, 4), 1);
-	for (int i = 0; i < 2; i++) {
-		hwheel_timer_t u = i ? armed : resting;
-
-		ktap_refuses_arms(w, u);
-		CHECK_EQ(hwheel_timer_pending(w, u), 0);
-		CHECK_EQ(hwheel_timer_delete(w, u), 0);
-	}
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_once(w, MS, NULL, 0, HWHEEL_ABS, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
-	CHECK_EQ(made, 77);
-	/* there is nothing left to fire, and all else goes on */
-	CHECK_EQ(hwheel_advance(w, SEC, e, 4, NULL), 0);
-	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
-	CHECK_EQ(hwheel_timer_free(w, armed), 0);
-	CHECK_EQ(hwheel_timer_free(w, resting), 0);
-	CHECK_EQ(hwheel_drain(w, e, 4), 0);
-}
-
 /* The first call shuts the wheel down, also before the last batch. */
 TEST(arms_between_batches_are_refused)
 {
@@ -222,7 +181,7 @@ static struct hwheel *drained(uint32_t clock)
 	struct hwheel_event e;
 	struct hwheel *w = MADE(.clock = clock);
 
-	CHECK_EQ(hwheel_key_set(w, &(uint64_t){ 7 }, sizeof(uint64_t), SEC, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(7), SEC, NULL, 0, 0), 0);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
 	return w;
@@ -243,13 +202,13 @@ TEST(its_keys_cannot_be_set_or_moved)
 {
 	WHEEL w = drained(HWHEEL_CLOCK_MANUAL);
 
-	CHECK_EQ(hwheel_key_set(w, &(uint64_t){ 7 }, sizeof(uint64_t), SEC, NULL, 0, 0), -ESHUTDOWN);
-	CHECK_EQ(hwheel_key_mod(w, &(uint64_t){ 7 }, sizeof(uint64_t), SEC, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(7), SEC, NULL, 0, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_key_mod(w, NUMBER(7), SEC, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_key_set(w, "k", 1, SEC, NULL, 0, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_key_mod(w, "k", 1, SEC, 0), -ESHUTDOWN);
 	/* to look and to delete remain */
-	CHECK_EQ(hwheel_key_pending(w, &(uint64_t){ 7 }, sizeof(uint64_t)), 0);
-	CHECK_EQ(hwheel_key_delete(w, &(uint64_t){ 7 }, sizeof(uint64_t)), 0);
+	CHECK_EQ(hwheel_key_pending(w, NUMBER(7)), 0);
+	CHECK_EQ(hwheel_key_delete(w, NUMBER(7)), 0);
 	/* an argument that is wrong is that first of all */
 	CHECK_EQ(hwheel_key_mod(w, NULL, 1, SEC, 0), -EINVAL);
 	CHECK_EQ(hwheel_key_mod(w, "k", 1, SEC, 8), -EINVAL);
@@ -263,16 +222,20 @@ TEST(it_takes_no_timer_and_arms_none)
 		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
 	};
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0, none = 77;
+	hwheel_timer_t t, resting, none = 77;
 	uint64_t time = SEC;
 	struct hwheel_event e;
 	int32_t result;
 
 	t = ktap_armed(w, NULL, 0, SEC);
+	resting = ktap_timer(w);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
 	CHECK_EQ(e.timer, t);
+	ktap_refuses_arms(w, resting);
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &none), -ESHUTDOWN);
 	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, &none), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, HWHEEL_ABS, &none), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), -ESHUTDOWN);
 	CHECK_EQ(hwheel_every(w, SEC, SEC, 0, NULL, 0, 0, &none), -ESHUTDOWN);
 	CHECK_EQ(none, 77);
 	for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
@@ -289,7 +252,11 @@ TEST(it_takes_no_timer_and_arms_none)
 	CHECK_EQ(hwheel_timer_delete_many(w, &t, 1, &result), 1);
 	CHECK_EQ(result, 0);
 	CHECK_EQ(hwheel_timer_shutdown(w, t), 0);
+	/* nothing is left to fire, and all else goes on */
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &time), 0);
 	CHECK_EQ(hwheel_timer_free(w, t), 0);
+	CHECK_EQ(hwheel_timer_free(w, resting), 0);
 	CHECK_EQ(stats(w).live, 0);
 }
 
@@ -302,7 +269,60 @@ TEST(its_clock_leaps_over_nothing)
 
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
 	begin = ktap_cpu();
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, NULL, 0, NULL), 0);
 	CHECK(ktap_cpu() - begin < (KTAP_SLOW ? 2 * SEC : 100 * MS));
+}
+
+enum { DRAINED = 20000 };
+static hwheel_timer_t many[DRAINED];
+static _Atomic unsigned ends[DRAINED];	/* how often each was cancelled or drained */
+
+static void *cancel_all(void *arg)
+{
+	struct hwheel *w = arg;
+
+	for (unsigned n = 0; n < DRAINED; n++) {
+		int was = hwheel_timer_delete(w, many[n]);
+
+		ends[n] += was == 1;
+		CHECK(was == 1 || was == -ESTALE);
+	}
+	return NULL;
+}
+
+/* A drained timer has ended: it is not cancelled or fired as well. */
+TEST(a_drained_timer_is_not_cancelled_as_well)
+{
+	for (unsigned round = 0; round < 20; round++) {
+		WHEEL w = ktap_manual(MS, round % 2 ? 1 : 4, 256, 0);
+		struct hwheel_event events[64];
+		pthread_t thread;
+		int n;
+
+		calls = 0;
+		for (unsigned i = 0; i < DRAINED; i++) {
+			ends[i] = 0;
+			CHECK_EQ(hwheel_once(w, (1 + i * 7919 % 99991) * MS, count, i, 0,
+					      &many[i]), 0);
+		}
+		CHECK_EQ(pthread_create(&thread, NULL, cancel_all, w), 0);
+		do {
+			n = hwheel_drain(w, events, COUNT(events));
+			for (int i = 0; i < n; i++) {
+				ends[events[i].cookie]++;
+				CHECK_EQ(events[i].flags, HWHEEL_EVENT_DRAINED);
+				CHECK_EQ(hwheel_timer_delete(w, events[i].timer), -ESTALE);
+			}
+		} while (n == (int)COUNT(events));
+		CHECK(n >= 0);
+		/* all is done when it says so */
+		CHECK_EQ(hwheel_advance(w, 300 * SEC, NULL, 0, NULL), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(calls, 0);
+		for (unsigned i = 0; i < DRAINED; i++)
+			CHECK_EQ(ends[i], 1);
+		CHECK_EQ(stats(w).live, 0);
+	}
 }

@@ -3,49 +3,10 @@
  */
 #include <poll.h>
 #include "driven.h"
-#include "shapes.h"
-
-/* Timers on a manual clock: when each may fire, and when it did. */
 
 static const struct shape small[] = {
 	{ 1000000, 2, 4 }, { 1000, 1, 4 }, { 1000, 4, 2 }, { 7001, 1, 8 }, { 13001, 2, 8 },
 };
-
-/* Timers that were armed: when each may fire, and when it did. */
-static struct record {
-	uint64_t first, last, got, due;
-	unsigned fired;
-} records[8192];
-static unsigned n_records;
-
-static inline void note(struct hwheel *w, const struct hwheel_event *e)
-{
-	struct record *r = &records[e->cookie];
-
-	r->fired++;
-	r->got = driven;
-	r->due = e->deadline_ns;
-}
-
-static inline struct hwheel *start(const struct shape *s, uint64_t start_ns)
-{
-	n_records = 0;
-	driven = start_ns;
-	tick = s->tick;
-	return ktap_manual(s->tick, s->levels, s->slots, start_ns);
-}
-
-/* A tick already swept when it is armed is followed by the next. */
-static inline uint64_t expect(uint64_t deadline)
-{
-	uint64_t next = driven / tick * tick + tick;
-
-	CHECK(n_records < COUNT(records));
-	records[n_records].first = up(deadline);
-	records[n_records].last = up(deadline) < next ? next : up(deadline);
-	records[n_records].fired = 0;
-	return n_records++;
-}
 
 static inline void at(struct hwheel *w, uint64_t deadline)
 {
@@ -54,38 +15,11 @@ static inline void at(struct hwheel *w, uint64_t deadline)
 	CHECK_EQ(hwheel_once(w, deadline, note, cookie, HWHEEL_ABS, NULL), 0);
 }
 
-static inline void after(struct hwheel *w, uint64_t delay)
-{
-	uint64_t cookie = expect(driven + delay);
-
-	CHECK_EQ(hwheel_once(w, delay, note, cookie, 0, NULL), 0);
-}
-
-static inline unsigned fired(void)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < n_records; i++)
-		n += records[i].fired;
-	return n;
-}
-
 /* Every tick up to a time. */
 static inline void each_tick(struct hwheel *w, uint64_t until)
 {
 	while (driven < until)
 		to(w, driven / tick * tick + tick);
-}
-
-/* Each has fired once, not before its deadline and less than a tick after. */
-static inline void done(struct hwheel *w)
-{
-	for (unsigned i = 0; i < n_records; i++) {
-		CHECK_EQ(records[i].fired, 1);
-		CHECK(records[i].got >= records[i].first);
-		CHECK(records[i].got <= records[i].last);
-	}
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* One timer, with the clock one nanosecond before it fires and then there. */
@@ -96,7 +30,7 @@ static inline void exactly(const struct shape *s, uint64_t from, uint64_t deadli
 	at(w, deadline);
 	if (up(deadline) > from / tick * tick) {
 		to(w, up(deadline) - 1);
-		CHECK_EQ(fired(), 0);
+		CHECK_EQ(n_fired, 0);
 		to(w, up(deadline));
 	} else {
 		to(w, from / tick * tick + tick);
@@ -132,18 +66,16 @@ TEST(a1_huge_delay_does_not_fire_now)
 			for (unsigned d = 0; d < COUNT(delays); d++) {
 				hwheel_timer_t *timer = &timers[3 * d];
 
-				n_records = 1;
 				CHECK_EQ(hwheel_once(w, delays[d], note, 0, 0, timer), 0);
 				CHECK_EQ(hwheel_every(w, delays[d], t, 0, note, 0, 0, timer + 1), 0);
 				CHECK_EQ(hwheel_timer_setup(w, note, 0, timer + 2), 0);
 				CHECK_EQ(hwheel_timer_mod(w, timer[2], t, 0), 0);
 				CHECK_EQ(hwheel_timer_mod(w, timer[2], delays[d], 0), 1);
 			}
-			records[0].fired = 0;
 			to(w, now + t);
 			to(w, now + 1000 * t);
 			to(w, now + (t << 24));
-			CHECK_EQ(fired(), 0);
+			CHECK_EQ(n_fired, 0);
 			for (unsigned d = 0; d < COUNT(timers); d++) {
 				CHECK_EQ(hwheel_timer_pending(w, timers[d]), 1);
 				CHECK_EQ(hwheel_timer_remaining(w, timers[d], &left), 1);
@@ -163,8 +95,6 @@ TEST(a1_huge_deadline_does_not_fire_now)
 		uint64_t t = shapes[i].tick, left;
 		WHEEL w = start(&shapes[i], (t << 40) - 3 * t);
 
-		records[0].fired = 0;
-		n_records = 1;
 		for (unsigned d = 0; d < COUNT(deadlines); d++) {
 			hwheel_timer_t timer;
 
@@ -173,7 +103,7 @@ TEST(a1_huge_deadline_does_not_fire_now)
 			CHECK(left > UINT64_MAX / 4);
 		}
 		each_tick(w, (t << 40) + 1000 * t);
-		CHECK_EQ(fired(), 0);
+		CHECK_EQ(n_fired, 0);
 	}
 }
 
@@ -184,14 +114,12 @@ TEST(a1_huge_period_does_not_wrap)
 		uint64_t t = shapes[i].tick;
 		WHEEL w = start(&shapes[i], t << 32);
 
-		records[0].fired = 0;
-		n_records = 1;
 		CHECK_EQ(hwheel_every(w, t, HWHEEL_NEVER, 0, note, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_every(w, t, INT64_MAX, 0, note, 0, HWHEEL_MISSED_BURST, NULL), 0);
 		CHECK_EQ(hwheel_every(w, t, INT64_MAX - (t << 32), 0, note, 0, HWHEEL_MISSED_DELAY,
 				      NULL), 0);
 		each_tick(w, (t << 32) + 300 * t);
-		CHECK_EQ(fired(), 3);
+		CHECK_EQ(n_fired, 3);
 	}
 }
 
@@ -236,7 +164,7 @@ TEST(a2_far_deadlines_are_never_early)
 				at(w, 5 * t + delay);
 				records[0].last += late;
 				to(w, 5 * t + delay - 1);
-				CHECK_EQ(fired(), 0);
+				CHECK_EQ(n_fired, 0);
 				to(w, 5 * t + delay + late);
 				done(w);
 			}
@@ -283,9 +211,9 @@ TEST(a10_delay_counts_from_the_nanosecond)
 	CHECK_EQ(records[0].first, 12 * MS);
 	to(w, 11 * MS);
 	to(w, 11 * MS + 999998);
-	CHECK_EQ(fired(), 0);
+	CHECK_EQ(n_fired, 0);
 	to(w, 12 * MS - 1);
-	CHECK_EQ(fired(), 0);
+	CHECK_EQ(n_fired, 0);
 	to(w, 12 * MS);
 	CHECK_DUE(records[0].due, 11 * MS + 999999, MS);
 	done(w);
@@ -341,9 +269,9 @@ TEST(a12_zero_and_the_past_fire_at_the_next_tick)
 			at(w, 1);
 			timer = ktap_armed(w, note, expect(0), 0);
 			CHECK_EQ(hwheel_timer_mod(w, timer, 0, HWHEEL_ABS), 1);
-			CHECK_EQ(fired(), 0);
+			CHECK_EQ(n_fired, 0);
 			to(w, now / t * t + t);
-			CHECK_EQ(fired(), n_records);
+			CHECK_EQ(n_fired, n_records);
 			to(w, driven + 600 * t);
 			done(w);
 		}
@@ -357,7 +285,7 @@ TEST(a12_the_past_after_a_jump)
 		struct hwheel *w = start(&shapes[i], 0);
 
 		for (uint64_t jump = 1; jump < UINT64_C(1) << 30; jump *= 5) {
-			n_records = 0;
+			n_records = n_fired = 0;
 			to(w, driven + jump * t);
 			at(w, driven);
 			at(w, driven - 1);
@@ -365,7 +293,7 @@ TEST(a12_the_past_after_a_jump)
 			at(w, driven - jump * t + 1);
 			after(w, 0);
 			to(w, driven + t);
-			CHECK_EQ(fired(), n_records);
+			CHECK_EQ(n_fired, n_records);
 		}
 		done(w);
 	}
@@ -414,32 +342,6 @@ TEST(a13_the_wheel_starts_off_the_grid)
 			done(w);
 		}
 	}
-}
-
-TEST(a14_units_are_nanoseconds_throughout)
-{
-	struct hwheel *w = start(&shapes[0], 0);
-	uint64_t left = 0, next = 0, now = 1;
-	hwheel_timer_t timer;
-
-	CHECK_EQ(hwheel_once(w, 2 * SEC + 345, note, expect(2 * SEC + 345), 0, &timer), 0);
-	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
-	CHECK_DUE(left, 2 * SEC + 345, MS);
-	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-	CHECK_EQ(next, 2 * SEC + MS);
-	to(w, SEC);
-	CHECK_EQ(hwheel_now(w, &now), 0);
-	CHECK_EQ(now, SEC);
-	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
-	CHECK_DUE(left, SEC + 345, MS);
-	to(w, 2 * SEC + 344);
-	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
-	CHECK_DUE(left, 1, MS);
-	to(w, 2 * SEC + 500);
-	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
-	CHECK_DUE(left, 0, MS);
-	to(w, next);
-	done(w);
 }
 
 /* A wait shorter than the unit of a sleep is not rounded to none at all. */
@@ -506,7 +408,7 @@ TEST(a3_far_timer_survives_a_jump_short_of_it)
 			at(w, driven + (n + 1) * t);
 			at(w, driven + 2 * n * t);
 			to(w, goal);
-			CHECK_EQ(fired(), 0);
+			CHECK_EQ(n_fired, 0);
 			each_expiry(w);
 			done(w);
 		}
@@ -655,14 +557,12 @@ TEST(a7_periodic_of_whole_turns)
 		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
 		WHEEL w = start(&shapes[i], 0);
 
-		n_records = 1;
-		records[0].fired = 0;
 		CHECK_EQ(hwheel_every(w, slots * t, slots * t, 0, note, 0, 0, NULL), 0);
 		for (unsigned turn = 1; turn <= 10; turn++) {
 			to(w, turn * slots * t - 1);
-			CHECK_EQ(fired(), turn - 1);
+			CHECK_EQ(n_fired, turn - 1);
 			to(w, turn * slots * t);
-			CHECK_EQ(fired(), turn);
+			CHECK_EQ(n_fired, turn);
 			CHECK_EQ(records[0].due, turn * slots * t);
 		}
 	}
@@ -693,15 +593,8 @@ static uint64_t a8_slots;
 static void a8_arm(struct hwheel *w, const struct hwheel_event *e)
 {
 	/* driven is the time that the sweep goes to */
-	for (uint64_t k = 0; k < 3; k++) {
-		struct record *r = &records[n_records];
-		uint64_t delay = (a8_slots - 1 + k) * tick;
-
-		r->first = r->last = up(driven + delay);
-		r->fired = 0;
-		if (hwheel_once(w, delay, note, n_records++, 0, NULL) != 0)
-			records[0].fired += 1000;
-	}
+	for (uint64_t k = 0; k < 3; k++)
+		after(w, (a8_slots - 1 + k) * tick);
 	note(w, e);
 }
 
@@ -719,7 +612,7 @@ TEST(a8_last_slot_armed_during_a_late_sweep)
 			records[cookie].last = (lag + 1) * t;
 			CHECK_EQ(hwheel_once(w, t, a8_arm, cookie, 0, NULL), 0);
 			to(w, (lag + 1) * t);
-			CHECK_EQ(fired(), 1);
+			CHECK_EQ(n_fired, 1);
 			each_expiry(w);
 			CHECK_EQ(n_records, 4);
 			done(w);
@@ -782,10 +675,10 @@ TEST(a15_next_expiry_is_none_when_idle)
 			CHECK_EQ(hwheel_next_expiry(w, &next), 0);
 			CHECK_EQ(next, 42);
 		}
-		CHECK_EQ(fired(), 0);
+		CHECK_EQ(n_fired, 0);
 		CHECK_EQ(hwheel_timer_mod(w, timer, 5 * t, 0), 0);
 		to(w, driven + 5 * t);
-		CHECK_EQ(fired(), 1);
+		CHECK_EQ(n_fired, 1);
 		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
 		CHECK_EQ(next, 42);
 		CHECK_EQ(hwheel_timer_delete(w, never), 1);
@@ -858,24 +751,5 @@ TEST(a15_next_expiry_is_never_late)
 			CHECK(some == 1 || first == UINT64_MAX);
 			CHECK(some == 0 || next <= first);
 		}
-	}
-}
-
-/* After any number of cancels, driving to what it says ends in "none". */
-TEST(a15_next_expiry_comes_to_none_after_cancels)
-{
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		WHEEL w = start(&shapes[i], 0);
-		static hwheel_timer_t timers[5000];
-
-		for (unsigned k = 0; k < COUNT(timers); k++)
-			CHECK_EQ(hwheel_once(w, (k * 17 + 1) * t, note, 0, 0, &timers[k]), 0);
-		for (unsigned k = 0; k < COUNT(timers); k++)
-			CHECK_EQ(hwheel_timer_delete(w, timers[k]), 1);
-		n_records = 1;
-		records[0].fired = 0;
-		each_expiry(w);
-		CHECK_EQ(fired(), 0);
 	}
 }
