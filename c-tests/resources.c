@@ -323,7 +323,7 @@ static void more_threads_than_numbers(void)
 	alarm(2 * PATIENCE_S);
 	of_all = ktap_made(NULL);
 	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
-	for (intptr_t n = 0; n < 33000; n++) {
+	for (intptr_t n = 0; n < 38000; n++) {
 		CHECK_EQ(pthread_create(&thread, NULL, use_to_the_end,
 				      (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1)), 0);
 		CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -335,7 +335,7 @@ static void more_threads_than_numbers(void)
 TEST(a_thread_that_ends_keeps_no_number)
 {
 	if (KTAP_SLOW)
-		SKIP("33,000 threads take too long here");
+		SKIP("38,000 threads take too long here");
 	in_a_child(more_threads_than_numbers);
 }
 
