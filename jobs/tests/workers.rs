@@ -454,6 +454,25 @@ fn a_drain_runs_what_is_due_and_needs_no_node() {
 }
 
 #[test]
+fn a_quiet_worker_finishes_what_runs_and_takes_nothing() {
+    for_each(|language, db| {
+        let mut worker = language.start(db, &[]);
+        schedule(db, "long", "slow", ", payload => '1.5'");
+        worker.wait_for_log("begin long 1");
+        schedule(db, "hush", "plain", ", payload => '\"quiet\"'");
+        worker.wait_for_log("begin hush 1");
+        // A call that has begun before may still take jobs.
+        sleep(Duration::from_millis(200));
+        schedule(db, "left", "mail", "");
+        worker.wait_for_log("end long 1");
+        db.wait("SELECT count(*) = 2 FROM hwheel.history");
+        sleep(Duration::from_millis(500));
+        assert!(db.is("SELECT state = 'waiting' FROM hwheel.job"));
+        assert!(worker.end(), "{}", worker.log());
+    });
+}
+
+#[test]
 fn a_worker_that_cannot_work_says_so_and_ends() {
     for language in languages() {
         let db = database();

@@ -78,6 +78,9 @@ func main() {
 		return job.InTx(ctx, func(tx pgx.Tx) error { return insert(tx, job) })
 	})
 	w.Handle("plain", 5, func(ctx context.Context, job *worker.Job) error {
+		if string(job.Payload) == `"quiet"` {
+			w.Quiet()
+		}
 		say("begin", job)
 		time.Sleep(20 * time.Millisecond)
 		return nil

@@ -15,6 +15,7 @@ worker.queue(process.argv[2], { concurrency: 10 }, async (job) => {
 });
 
 worker.queue('plain', { concurrency: 5 }, async (job) => {
+  if (job.payload === 'quiet') worker.quiet();
   say('begin', job);
   await sleep(20);
 });

@@ -37,6 +37,8 @@ async def send_async(job: Job) -> str:
 
 @worker.queue("plain", concurrency=5)
 def plain(job: Job) -> None:
+    if job.payload == "quiet":
+        worker.quiet()
     say("begin", job)
     time.sleep(0.02)
 

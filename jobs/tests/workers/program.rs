@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::Write;
 use std::panic::panic_any;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -121,7 +122,12 @@ fn send(job: &Job) -> Result<(), Failure> {
     })
 }
 
+static WORKER: OnceLock<Worker> = OnceLock::new();
+
 fn plain(job: &Job) -> Result<(), Failure> {
+    if let ("quiet", Some(worker)) = (payload(job), WORKER.get()) {
+        worker.quiet();
+    }
     say("begin", job, "");
     sleep(Duration::from_millis(20));
     Ok(())
@@ -190,7 +196,7 @@ fn main() -> Result<(), Failure> {
                 println!("{} {} {} {said}", ran.key, ran.attempt, ran.outcome);
             }
         }
-        None => worker.run()?,
+        None => WORKER.get_or_init(|| worker).run()?,
     }
     Ok(())
 }
