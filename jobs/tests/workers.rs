@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -470,6 +471,106 @@ fn a_quiet_worker_finishes_what_runs_and_takes_nothing() {
         assert!(db.is("SELECT state = 'waiting' FROM hwheel.job"));
         assert!(worker.end(), "{}", worker.log());
     });
+}
+
+/// A machine that is frozen accepts connections, and nobody answers.
+#[test]
+fn a_host_that_never_answers_is_left_for_the_next() {
+    for_each(|language, db| {
+        // pg for Node knows one host.
+        if language.name == "node" {
+            return;
+        }
+        let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = frozen.local_addr().unwrap().port();
+        let both = db
+            .url
+            .replace("host=", "host=127.0.0.1,")
+            .replace("port=", &format!("port={port},"));
+        let usual = Database {
+            server: db.server,
+            url: both.clone(),
+        };
+        let both = Database {
+            server: db.server,
+            url: format!("{both} connect_timeout=2"),
+        };
+        schedule(db, "s-1", "mail", "");
+        let mut worker = language.start(&both, &[]);
+        all_sent_once(db, 1);
+        assert!(worker.end(), "{}", worker.log());
+        // Without a limit of the user the worker has one.
+        schedule(db, "p-1", "plain", "");
+        let worker = language.start(&usual, &[]);
+        worker.wait_for_log("begin p-1");
+    });
+}
+
+/// The first address of a name is that of a machine that is frozen.
+#[test]
+fn an_address_that_never_answers_is_left_for_the_next() {
+    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+    frozen.set_nonblocking(true).unwrap();
+    let port = frozen.local_addr().unwrap().port();
+    let settings = [
+        format!("port = {port}"),
+        "listen_addresses = '127.0.0.2'".into(),
+    ];
+    let server = Server::start_with(&settings.each_ref().map(String::as_str), &[]);
+    std::fs::write(
+        server.dir().join("data/pg_hba.conf"),
+        "local all all trust\nhost all all all trust\n",
+    )
+    .expect("a file");
+    server
+        .client()
+        .execute("SELECT pg_reload_conf()", &[])
+        .unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
+    let hosts = dir.path().join("hosts");
+    std::fs::write(&hosts, "127.0.0.1 two-addresses\n127.0.0.2 two-addresses\n").expect("a file");
+    let alone = |command: &str| {
+        let mut alone = Command::new("unshare");
+        let mount = format!("mount --bind {} /etc/hosts && {command}", hosts.display());
+        alone.args(["-m", "sh", "-c", &mount, "sh"]);
+        alone
+    };
+    if !alone("true").status().is_ok_and(|status| status.success()) {
+        return skip("no name with two addresses: unshare -m needs root");
+    }
+    for language in languages() {
+        // pg for Node goes on to the next address only if the first refuses the connection.
+        if language.name == "node" {
+            continue;
+        }
+        let db = server.database();
+        db.execute("CREATE TABLE sent (key text)");
+        let name = db.text("SELECT current_database()::text");
+        let by_name = Database {
+            server: &server,
+            url: format!(
+                "host=two-addresses port={port} user=postgres dbname={name} connect_timeout=2"
+            ),
+        };
+        schedule(&db, "s-1", "mail", "");
+        let command = language.command(&by_name, &["mail"]);
+        let mut both = alone("exec \"$@\"");
+        both.arg(command.get_program()).args(command.get_args());
+        both.envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        let worker = Node::start(&mut both, language.name);
+        all_sent_once(&db, 1);
+        assert!(
+            frozen.accept().is_ok(),
+            "{}: {}",
+            language.name,
+            worker.log()
+        );
+        while frozen.accept().is_ok() {}
+    }
 }
 
 #[test]

@@ -34,10 +34,14 @@ func (w *Worker) repeat(work func() error, isOver func() bool) {
 }
 
 func (w *Worker) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, w.pool.Config().ConnConfig)
+	config := w.pool.Config().ConnConfig
+	if config.ConnectTimeout == 0 { // A host that never answers would keep the others out.
+		config.ConnectTimeout = 10 * time.Second
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		if _, err = conn.Exec(ctx, session); err != nil {
 			_ = conn.Close(ctx)
 		}

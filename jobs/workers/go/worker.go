@@ -90,7 +90,8 @@ type Result struct {
 }
 
 // New makes a worker. It makes two connections with the settings of the pool, and uses the pool for
-// the transactions of jobs.
+// the transactions of jobs. A pool with several hosts needs a connect_timeout: without it a transaction
+// waits for a host that never answers.
 func New(pool *pgxpool.Pool, options Options) *Worker {
 	if options.Lease == 0 {
 		options.Lease = 30 * time.Second

@@ -3,6 +3,7 @@
 use crate::database::{Link, Name, Shared, PATIENCE};
 use crate::Failure;
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::Row;
@@ -60,7 +61,7 @@ impl<'w> Control<'w> {
     ) -> Result<Vec<Row>, Failure> {
         let link = match self.link.take() {
             Some(link) if !link.client.is_closed() => link,
-            _ => self.shared.link(Box::new(|_| ())).await?,
+            _ => self.shared.link(Arc::new(|_| ())).await?,
         };
         let values: Vec<_> = values.iter().copied().zip(types.iter().cloned()).collect();
         let Ok(rows) = timeout(PATIENCE, link.client.query_typed(text, &values)).await else {

@@ -4,27 +4,31 @@ use crate::job::{Job, JobResult, Report, Stopped};
 use crate::{Config, Failure, Options};
 use log::warn;
 use postgres::tls::{MakeTlsConnect, TlsConnect};
-use postgres::{Client, Error, Socket};
+use postgres::{Client, Socket};
 use std::collections::HashMap;
 use std::future::{poll_fn, Future};
+use std::hash::{BuildHasher, RandomState};
+use std::net::ToSocketAddrs;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{mpsc, Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{spawn_blocking, JoinHandle};
 use tokio::time::timeout;
+use tokio_postgres::config::{Host, LoadBalanceHosts};
 use tokio_postgres::{AsyncMessage, Notification};
 
-/// A call that takes longer loses its connection.
+/// A call that takes longer loses its connection, as does a host that takes longer to let the
+/// worker in.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 const SESSION: &str = "SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';
     SET statement_timeout = '10 s'; SET idle_session_timeout = 0;
     SET default_transaction_isolation = 'read committed'";
 
-pub(crate) type Hear = Box<dyn Fn(&Notification) + Send>;
-type Dialled = Pin<Box<dyn Future<Output = Result<Link, Error>> + Send>>;
+pub(crate) type Hear = Arc<dyn Fn(&Notification) + Send + Sync>;
+type Dialled = Pin<Box<dyn Future<Output = Result<Link, Failure>> + Send>>;
 
 /// A connection of the worker, which ends with this.
 pub(crate) struct Link {
@@ -89,7 +93,7 @@ pub(crate) struct Shared {
     pub is_stopped: AtomicBool,
     state: Mutex<State>,
     dial: Box<dyn Fn(Hear) -> Dialled + Send + Sync>,
-    open: Box<dyn Fn() -> Result<Client, Error> + Send + Sync>,
+    open: Box<dyn Fn() -> Result<Client, Failure> + Send + Sync>,
     kept: Mutex<Vec<Client>>,
 }
 
@@ -102,22 +106,27 @@ impl Shared {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         complete(&mut config)?;
-        let (for_functions, tls_for_functions) = (config.clone(), tls.clone());
-        let open = move || {
-            postgres::Config::from(for_functions.clone()).connect(tls_for_functions.clone())
-        };
+        let hosts = each_host(&config);
+        let (hosts_for_functions, tls_for_functions) = (hosts.clone(), tls.clone());
+        let open = move || open_one(&hosts_for_functions, &tls_for_functions);
         let dial = move |hear: Hear| -> Dialled {
-            let (config, tls) = (config.clone(), tls.clone());
+            let (hosts, tls) = (hosts.clone(), tls.clone());
             Box::pin(async move {
-                let (client, mut connection) = config.connect(tls).await?;
-                let task = tokio::spawn(async move {
-                    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-                        if let AsyncMessage::Notification(notice) = message {
-                            hear(&notice);
+                let mut why = SILENT.into();
+                for host in hosts {
+                    let (limit, looked) = (time(&host), spawn_blocking(move || addresses(&host)));
+                    let Ok(Ok(places)) = timeout(limit, looked).await else {
+                        continue;
+                    };
+                    for place in places {
+                        match timeout(limit, dial_one(&place, tls.clone(), hear.clone())).await {
+                            Ok(Ok(link)) => return Ok(link),
+                            Ok(Err(error)) => why = error,
+                            Err(_) => why = SILENT.into(),
                         }
                     }
-                });
-                Ok(Link { client, task })
+                }
+                Err(why)
             })
         };
         Ok(Shared {
@@ -140,19 +149,11 @@ impl Shared {
 
     /// A connection of the worker itself.
     pub async fn link(&self, hear: Hear) -> Result<Link, Failure> {
-        let connecting = async {
-            let link = (self.dial)(hear).await?;
-            link.client.batch_execute(SESSION).await?;
-            Ok(link)
-        };
-        match timeout(PATIENCE, connecting).await {
-            Ok(link) => link,
-            Err(_) => Err("the database does not answer".into()),
-        }
+        (self.dial)(hear).await
     }
 
     /// A connection for a transaction of a function. One that was kept may be lost.
-    pub fn client(&self) -> Result<Client, Error> {
+    pub fn client(&self) -> Result<Client, Failure> {
         loop {
             let Some(mut kept) = lock(&self.kept).pop() else {
                 return (self.open)();
@@ -214,6 +215,142 @@ impl Shared {
 /// A panic with a lock leaves nothing half done: no code of others runs there.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const SILENT: &str = "the database does not answer";
+
+/// How long a host has to let the worker in.
+fn time(host: &Config) -> Duration {
+    host.get_connect_timeout().copied().unwrap_or(PATIENCE)
+}
+
+async fn dial_one<T>(host: &Config, tls: T, hear: Hear) -> Result<Link, Failure>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, mut connection) = host.connect(tls).await?;
+    let task = tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(notice) = message {
+                hear(&notice);
+            }
+        }
+    });
+    let link = Link { client, task };
+    link.client.batch_execute(SESSION).await?;
+    Ok(link)
+}
+
+/// Each address has the time of its host.
+fn open_one<T>(hosts: &[Config], tls: &T) -> Result<Client, Failure>
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + 'static,
+    T::TlsConnect: Send,
+    T::Stream: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let mut why = SILENT.into();
+    for host in hosts {
+        let (limit, host) = (time(host), host.clone());
+        let places = within(limit, move || addresses(&host));
+        for place in places.unwrap_or_default() {
+            let (config, tls) = (postgres::Config::from(place), tls.clone());
+            match within(limit, move || config.connect(tls)) {
+                Ok(Ok(client)) => return Ok(client),
+                Ok(Err(error)) => why = error.into(),
+                Err(error) => why = error,
+            }
+        }
+    }
+    Err(why)
+}
+
+/// A thread does the work, because postgres itself waits for a silent host without an end. The thread
+/// of such a host ends with its connection.
+fn within<R: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Failure> {
+    let (give, take) = mpsc::channel();
+    std::thread::Builder::new().spawn(move || give.send(work()))?;
+    take.recv_timeout(limit).map_err(|_| SILENT.into())
+}
+
+/// A configuration for each address of a host. The resolver may take its time. If it finds none, the
+/// client says why.
+fn addresses(host: &Config) -> Vec<Config> {
+    let ([Host::Tcp(name)], []) = (host.get_hosts(), host.get_hostaddrs()) else {
+        return vec![host.clone()];
+    };
+    let port = host.get_ports().first().copied().unwrap_or(5432);
+    let found = (name.as_str(), port).to_socket_addrs();
+    let mut each: Vec<Config> = found
+        .into_iter()
+        .flatten()
+        .map(|address| {
+            let mut one = host.clone();
+            one.hostaddr(address.ip());
+            one
+        })
+        .collect();
+    if each.is_empty() {
+        each.push(host.clone());
+    }
+    balance(host, &mut each);
+    each
+}
+
+fn balance(all: &Config, each: &mut [Config]) {
+    if all.get_load_balance_hosts() == LoadBalanceHosts::Random {
+        each.sort_by_cached_key(|_| RandomState::new().hash_one(()));
+    }
+}
+
+/// A configuration for each host, because the client has no limit for all that one host takes.
+fn each_host(all: &Config) -> Vec<Config> {
+    let (hosts, addresses, ports) = (all.get_hosts(), all.get_hostaddrs(), all.get_ports());
+    let count = hosts.len().max(addresses.len());
+    let fits = |length: usize| length == 0 || length == count;
+    if !fits(hosts.len()) || !fits(addresses.len()) || ports.len() > 1 && !fits(ports.len()) {
+        // The client says what is wrong.
+        return vec![all.clone()];
+    }
+    let one_of = |n: usize| {
+        let mut one = Config::new();
+        match hosts.get(n) {
+            Some(Host::Tcp(name)) => _ = one.host(name),
+            Some(Host::Unix(path)) => _ = one.host_path(path),
+            None => {}
+        }
+        addresses.get(n).map(|address| one.hostaddr(*address));
+        ports.get(n).or(ports.first()).map(|port| one.port(*port));
+        all.get_user().map(|user| one.user(user));
+        all.get_password().map(|password| one.password(password));
+        all.get_dbname().map(|name| one.dbname(name));
+        all.get_options().map(|options| one.options(options));
+        all.get_application_name()
+            .map(|name| one.application_name(name));
+        all.get_connect_timeout()
+            .map(|time| one.connect_timeout(*time));
+        all.get_tcp_user_timeout()
+            .map(|time| one.tcp_user_timeout(*time));
+        all.get_keepalives_interval()
+            .map(|time| one.keepalives_interval(time));
+        all.get_keepalives_retries()
+            .map(|count| one.keepalives_retries(count));
+        one.keepalives(all.get_keepalives())
+            .keepalives_idle(all.get_keepalives_idle())
+            .ssl_mode(all.get_ssl_mode())
+            .ssl_negotiation(all.get_ssl_negotiation())
+            .target_session_attrs(all.get_target_session_attrs())
+            .channel_binding(all.get_channel_binding())
+            .load_balance_hosts(all.get_load_balance_hosts());
+        one
+    };
+    let mut each: Vec<Config> = (0..count).map(one_of).collect();
+    balance(all, &mut each);
+    each
 }
 
 /// Sets what libpq sets, and this client does not.

@@ -74,7 +74,8 @@ pub struct Worker {
 
 impl Worker {
     /// Makes a worker, which connects when it runs. What the configuration lacks comes from
-    /// `PGHOST`, `PGPORT`, `PGUSER`, `PGDATABASE` and `PGPASSWORD`.
+    /// `PGHOST`, `PGPORT`, `PGUSER`, `PGDATABASE` and `PGPASSWORD`. Each address of
+    /// each host has the `connect_timeout`, by default 10 s, to let the worker in.
     pub fn new<T>(config: Config, tls: T, options: Options) -> Result<Worker, Failure>
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,

@@ -329,7 +329,7 @@ async fn listen(shared: &Arc<Shared>, names: &[&str]) -> Result<(), Failure> {
         }
         hearing.wake.notify_one();
     };
-    let mut link = shared.link(Box::new(hear)).await?;
+    let mut link = shared.link(Arc::new(hear)).await?;
     for name in names {
         let listen = async { link.client.query("SELECT hwheel.listen($1)", &[name]).await };
         timeout(PATIENCE, listen).await??;
