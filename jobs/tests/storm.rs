@@ -1,4 +1,4 @@
-//! Everything at once: three nodes, four queues with limits, applications in two languages,
+//! Everything at once: three nodes, four queues with limits, applications in three languages,
 //! nodes and applications that are killed, a server that crashes, a primary that is lost, and a
 //! neighbour who holds transactions open, notifies and locks. A fifth queue has no limit, and the
 //! neighbour leaves its jobs alone.
@@ -131,28 +131,29 @@ fn a_storm_loses_no_job_and_doubles_none() {
     let tools = PathBuf::from(std::env::var_os("HWHEEL_WORKERS").unwrap_or_default());
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workers/program.py");
     let python = vec![tools.join("venv/bin/python"), program];
-    let go = vec![tools.join("program-go")];
-    let is_there = |command: &[PathBuf]| tools.is_absolute() && command[0].exists();
-    let mut applications = Vec::new();
-    for (queue, command, other) in [("go", &go, &python), ("python", &python, &go)] {
-        // If a program is not there, the other one takes its jobs.
-        let command = if is_there(command) {
-            command
-        } else {
-            skip(&format!(
-                "the worker in {queue}: make jobs-workers has not built it"
-            ));
-            other
-        };
-        for _ in 0..2 {
-            applications.push(Application {
-                command: command.clone(),
-                queue,
-                url: both.clone(),
-                child: None,
-            });
+    let mut programs = vec![
+        python,
+        vec![tools.join("program-go")],
+        vec![tools.join("program-rust")],
+    ];
+    // If a program is not there, the others take its jobs.
+    programs.retain(|command| {
+        let is_there = tools.is_absolute() && command[0].exists();
+        if !is_there {
+            skip(&format!("make jobs-workers has not built {command:?}"));
         }
-    }
+        is_there
+    });
+    let application = |(n, queue): (usize, &'static str)| Application {
+        command: programs[n % programs.len()].clone(),
+        queue,
+        url: both.clone(),
+        child: None,
+    };
+    let mut applications: Vec<_> = (0..)
+        .zip(["python", "go", "go", "python"])
+        .map(application)
+        .collect();
 
     let replicate = |primary: usize, is_on: bool| {
         let names = if is_on { "*" } else { "" };
