@@ -627,6 +627,38 @@ fn a_job_that_somebody_has_locked_delays_no_other() {
     });
 }
 
+/// A trigger of somebody refuses what the end of one job writes.
+#[test]
+fn a_job_whose_end_is_refused_delays_no_other() {
+    for_each(|language, db| {
+        db.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF NEW.key = 'bad' THEN RAISE 'no'; END IF; RETURN NEW; END $$;
+            CREATE TRIGGER refuse BEFORE INSERT ON hwheel.history FOR EACH ROW EXECUTE FUNCTION refuse()",
+        );
+        let worker = language.start(db, &[("LEASE", "2")]);
+        schedule(db, "long", "slow", ", payload => '5'");
+        schedule(db, "bad", "plain", "");
+        worker.wait_for_log("begin bad 1");
+        for i in 0..20 {
+            schedule(db, &format!("s-{i}"), "mail", "");
+            schedule(db, &format!("p-{i}"), "plain", "");
+        }
+        let begin = Instant::now();
+        all_sent_once(db, 20);
+        db.wait("SELECT count(*) = 20 FROM hwheel.history WHERE key LIKE 'p-%'");
+        assert!(
+            begin.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            begin.elapsed()
+        );
+        worker.wait_for_log("end long 1");
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'long' AND attempts = 0)");
+        db.execute("DROP TRIGGER refuse ON hwheel.history");
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'bad')");
+    });
+}
+
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

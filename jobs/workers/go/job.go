@@ -104,6 +104,7 @@ type run struct {
 	// The call that ends the job, and what it has come to.
 	statement string
 	values    []any
+	again     time.Time // When it is made, if that was not possible before.
 	outcome   string
 }
 

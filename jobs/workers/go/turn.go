@@ -81,6 +81,16 @@ func is(err error, code string) bool {
 	return errors.As(err, &e) && strings.HasPrefix(e.Code, code)
 }
 
+// isRefusal says whether the database works, and refuses what the call wants for one of its jobs.
+func isRefusal(err error) bool {
+	for _, trouble := range []string{"08", "25", "28", "3D", "53", "57", "58", "XX"} {
+		if is(err, trouble) {
+			return false
+		}
+	}
+	return is(err, "")
+}
+
 func (w *Worker) listen(ctx context.Context) error {
 	conn, err := w.connect(ctx)
 	if err != nil {
@@ -139,14 +149,15 @@ func (w *Worker) turn(takes bool) error {
 	case <-timer.C:
 	}
 	timer.Stop()
+	// First, so that no report delays it.
+	if err := w.beat(); err != nil {
+		return err
+	}
 	reported, err := w.report()
 	if err != nil {
 		return err
 	}
 	isIdle := reported == 0
-	if err := w.beat(); err != nil {
-		return err
-	}
 	w.mu.Lock()
 	if isTime := !time.Now().Before(w.nextLook); isTime {
 		w.nextLook = time.Now().Add(look)
@@ -236,12 +247,17 @@ func (w *Worker) run(r *run) {
 	err = r.call()
 }
 
-// report ends the jobs whose functions are over. One that somebody has locked has to wait.
+// report ends the jobs whose functions are over. One that somebody has locked, or whose end the
+// database refuses, has to wait.
 func (w *Worker) report() (int, error) {
+	var batch, done []*run
 	w.mu.Lock()
-	batch := append([]*run(nil), w.ended...)
+	for _, r := range w.ended {
+		if !time.Now().Before(r.again) {
+			batch = append(batch, r)
+		}
+	}
 	w.mu.Unlock()
-	var done []*run
 	for _, r := range batch {
 		if r.err == nil && !r.committed.Load() {
 			done = append(done, r)
@@ -250,7 +266,7 @@ func (w *Worker) report() (int, error) {
 	if len(done) > 1 {
 		ids, leases := numbers(done)
 		rows, err := call[string](context.Background(), w, doneOne, ids, leases)
-		if err != nil && !is(err, "55P03") {
+		if err != nil && !isRefusal(err) {
 			return 0, err
 		}
 		isDone := map[string]bool{}
@@ -285,17 +301,24 @@ func (w *Worker) reportOne(r *run) error {
 	}
 	rows, err := call[string](context.Background(), w, statement, values...)
 	if is(err, "22") && statement == later { // It is too long.
-		statement, values = fail, []any{r.ID, r.Lease, r.err.Error(), nil, false}
+		statement, values = fail, []any{r.ID, r.Lease, toASCII(textOf(r.err.Error)), nil, false}
 		rows, err = call[string](context.Background(), w, statement, values...)
 	} else if is(err, "22") && statement == fail { // The database lacks a character, or the time is too long.
-		statement, values = fail, []any{r.ID, r.Lease, toASCII(fmt.Sprint(values[2])), nil, values[4]}
-		rows, err = call[string](context.Background(), w, statement, values...)
+		text := toASCII(fmt.Sprint(values[2]))
+		rows, err = call[string](context.Background(), w, statement, r.ID, r.Lease, text, values[3], values[4])
+		if is(err, "22") {
+			rows, err = call[string](context.Background(), w, statement, r.ID, r.Lease, text, nil, values[4])
+		}
 	}
 	switch {
 	case is(err, "HW003") || err == nil && len(rows) == 0:
 		w.free(r, "lost")
-	case is(err, "55P03"):
-		time.AfterFunc(time.Second, w.wakeUp)
+	case isRefusal(err):
+		if !is(err, "55P03") {
+			w.options.Log.Warn("hwheel: the end of a job is refused", "queue", r.Queue, "key", r.Key, "error", err)
+		}
+		r.again = time.Now().Add(again)
+		time.AfterFunc(again, w.wakeUp)
 	case err != nil:
 		return err
 	case statement == doneOne:

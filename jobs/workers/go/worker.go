@@ -27,6 +27,7 @@ import (
 const (
 	patience = 15 * time.Second // A call that takes longer loses its connection.
 	look     = 5 * time.Second  // A worker looks though nobody wakes it: there may have been no node.
+	again    = time.Second      // When a job is ended again that is locked, or whose end is refused.
 	last     = 5 * time.Second  // After the contexts are cancelled, a worker waits for this time.
 
 	session = `SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';

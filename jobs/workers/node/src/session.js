@@ -13,6 +13,8 @@ const PATIENCE = 15000;
 const LOOK = 5000;
 // After the signal is set, the worker waits for this time at its end.
 const LAST = 5000;
+// When a job is ended again that somebody has locked, or whose end the database refuses.
+const AGAIN = 1000;
 
 const SESSION = `SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';
   SET statement_timeout = '10 s'; SET idle_session_timeout = 0; SET client_encoding = utf8;
@@ -30,6 +32,8 @@ const LOCKED = '55P03';
 // A program may have changed the parsers of pg for all.
 const types = { getTypeParser: () => (text) => text };
 
+// Whether the database works, and refuses what the call wants for one of its jobs.
+const isRefusal = ({ code, severity }) => severity && !/^(08|25|28|3D|53|57|58|XX)/.test(code);
 const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 const end = (client) => client?.end().catch(() => {});
 
@@ -81,6 +85,7 @@ const toAscii = (text) => text.replace(/[^ -~\t\n]/gu, (c) => `\\u{${c.codePoint
 class Run {
   controller = new AbortController();
   report = null; // The call that ends the job, when its function is over.
+  again = 0; // When that is made, if it was not possible before.
   hasCommitted = false;
   outcome = '';
   value = undefined;
@@ -218,9 +223,10 @@ export class Session {
       });
     }
     this.isWoken = false;
-    let isIdle = this.unreported.length === 0;
-    await this.report();
+    let isIdle = this.unreported.every((run) => run.again > performance.now());
+    // First, so that no report delays it.
     if (performance.now() >= this.nextBeat) await this.beat();
+    await this.report();
     if (performance.now() >= this.nextLook) {
       this.nextLook = performance.now() + LOOK;
       for (const queue of this.queues) queue.hasMore = true;
@@ -298,9 +304,10 @@ export class Session {
     }
   }
 
-  // Ends the jobs whose functions are over. One that somebody has locked has to wait.
+  // Ends the jobs whose functions are over. One that somebody has locked, or whose end the database
+  // refuses, has to wait.
   async report() {
-    const batch = [...this.unreported];
+    const batch = this.unreported.filter((run) => run.again <= performance.now());
     const done = batch.filter((run) => run.report[0] === DONE && !run.hasCommitted);
     if (done.length > 1) {
       const jobs = done.map(({ job }) => job);
@@ -309,7 +316,7 @@ export class Session {
         const ended = new Set(rows.flat());
         for (const run of done) this.free(run, ended.has(run.job.id) ? 'done' : 'lost');
       } catch (error) {
-        if (error.code !== LOCKED) throw error; // One by one.
+        if (!isRefusal(error)) throw error; // One by one.
       }
     }
     for (const run of batch) if (!run.outcome) await this.reportOne(run);
@@ -321,13 +328,16 @@ export class Session {
       if (run.report[0] !== DONE) this.free(run, rows[0][0]);
       else this.free(run, run.hasCommitted || rows.length > 0 ? 'done' : 'lost');
     } catch (error) {
+      const isAscii = run.report[0] !== FAIL || run.report[3] === toAscii(run.report[3]);
       if (error.code === STALE) this.free(run, 'lost');
-      else if (error.code === LOCKED) setTimeout(() => this.wake(), 1000).unref();
-      else {
-        // The database lacks a character.
-        if (error.code?.startsWith('22') && run.report[0] === FAIL) run.report[3] = toAscii(run.report[3]);
-        throw error;
-      }
+      else if (error.code?.startsWith('22') && !isAscii) {
+        run.report[3] = toAscii(run.report[3]); // The database lacks a character.
+        this.wake();
+      } else if (isRefusal(error)) {
+        if (error.code !== LOCKED) this.log(`hwheel: the end of ${run.job.key} is refused: ${textOf(error)}`);
+        run.again = performance.now() + AGAIN;
+        setTimeout(() => this.wake(), AGAIN + 1).unref();
+      } else throw error;
     }
   }
 

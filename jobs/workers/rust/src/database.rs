@@ -57,6 +57,8 @@ pub(crate) struct Over {
     pub name: Name,
     pub report: Report,
     pub error: Option<String>,
+    /// When it is reported, if that was not possible before.
+    pub again: Instant,
 }
 
 pub(crate) struct State {
@@ -192,6 +194,7 @@ impl Shared {
                 name,
                 report,
                 error,
+                again: Instant::now(),
             };
             state.over.push(over);
         }

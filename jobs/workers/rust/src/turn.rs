@@ -1,6 +1,6 @@
 //! Takes jobs, runs their functions, and ends the jobs.
 
-use crate::calls::{is, to_ascii, Control};
+use crate::calls::{is, is_refusal, to_ascii, Control};
 use crate::calls::{CHECK, DONE, DONE_ONE, FAIL, LOCKED, SNOOZE, STALE, TAKE};
 use crate::database::{Name, Over, Run, Shared, State, PATIENCE};
 use crate::job::{attempt, text_of, Failure, Job, JobResult, Report, Stop, Stopped};
@@ -23,6 +23,9 @@ pub(crate) type Function = dyn Fn(&Job) -> Result<(), Failure> + Send + Sync;
 const LOOK: Duration = Duration::from_secs(5);
 /// After the functions have to end, a worker waits for this time at its end.
 const LAST: Duration = Duration::from_secs(5);
+
+/// When a job is ended again that somebody has locked, or whose end the database refuses.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The state of a worker from the beginning of a call to its end.
 pub(crate) struct Session<'w> {
@@ -183,9 +186,12 @@ impl<'w> Session<'w> {
         }
     }
 
-    /// Ends the jobs whose functions are over. One that somebody has locked has to wait.
+    /// Ends the jobs whose functions are over. One that somebody has locked, or whose end the database
+    /// refuses, has to wait.
     async fn report(&mut self) -> Result<usize, Failure> {
-        let batch = self.shared.state().over.clone();
+        let now = Instant::now();
+        let mut batch = self.shared.state().over.clone();
+        batch.retain(|over| over.again <= now);
         let is_done = |over: &&Over| matches!(over.report, Report::Done);
         let done: Vec<&Over> = batch.iter().filter(is_done).collect();
         let mut left: Vec<&Over> = batch.iter().collect();
@@ -200,7 +206,7 @@ impl<'w> Session<'w> {
                     }
                     left.retain(|over| !is_done(over));
                 }
-                Err(error) if is(&error, LOCKED) => {} // One by one.
+                Err(error) if is_refusal(&error) => {} // One by one.
                 Err(error) => return Err(error),
             }
         }
@@ -236,24 +242,47 @@ impl<'w> Session<'w> {
             if is(&error, STALE) {
                 self.free(&over, "lost");
                 return Ok(());
-            } else if is(&error, LOCKED) {
-                let shared = self.shared.clone();
-                tokio::spawn(async move {
-                    sleep(Duration::from_secs(1)).await;
-                    shared.wake.notify_one();
-                });
-                return Ok(());
             }
-            // The time is too long, or the database lacks a character.
-            over.report = match over.report {
-                _ if !is(&error, "22") => return Err(error),
-                Report::Later(_) => Report::Fail(text_of(&*error), None, false),
-                Report::Fail(text, time, is_final) if time.is_some() || !text.is_ascii() => {
-                    Report::Fail(to_ascii(&text), None, is_final)
+            // The database lacks a character, or the time is too long.
+            let other = match &over.report {
+                _ if !is(&error, "22") => None,
+                Report::Later(_) => Some(Report::Fail(text_of(&*error), None, false)),
+                Report::Fail(text, time, is_final) if !text.is_ascii() => {
+                    Some(Report::Fail(to_ascii(text), *time, *is_final))
                 }
-                _ => return Err(error),
+                Report::Fail(text, Some(_), is_final) => {
+                    Some(Report::Fail(text.clone(), None, *is_final))
+                }
+                _ => None,
             };
+            if let Some(other) = other {
+                over.report = other;
+                continue;
+            } else if !is_refusal(&error) {
+                return Err(error);
+            }
+            self.report_later(&over, &error);
+            return Ok(());
         }
+    }
+
+    fn report_later(&self, over: &Over, why: &Failure) {
+        if !is(why, LOCKED) {
+            let (id, why) = (over.name.0, text_of(&**why));
+            warn!("the end of job {id} is refused: {why}");
+        }
+        let mut state = self.shared.state();
+        let same = state
+            .over
+            .iter_mut()
+            .filter(|other| other.name == over.name);
+        same.for_each(|other| other.again = Instant::now() + AGAIN);
+        drop(state);
+        let shared = self.shared.clone();
+        tokio::spawn(async move {
+            sleep(AGAIN).await;
+            shared.wake.notify_one();
+        });
     }
 
     fn free(&self, over: &Over, outcome: &str) {

@@ -92,3 +92,9 @@ def cut(connection: psycopg.AsyncConnection[Any]) -> None:
     if not connection.closed:
         with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
             duplicate.shutdown(socket.SHUT_RDWR)
+
+
+def is_refusal(error: psycopg.Error) -> bool:
+    """Whether the database works, and refuses what the call wants for one of its jobs."""
+    trouble = ("08", "25", "28", "3D", "53", "57", "58", "XX")
+    return bool(error.sqlstate) and not str(error.sqlstate).startswith(trouble)

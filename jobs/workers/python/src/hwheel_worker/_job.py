@@ -81,6 +81,7 @@ class Job:
         self._worker, self._queue, self._deadline = worker, queue, began + timeout
         self._has_committed = False
         self._report: tuple[Any, ...] = ()  # The call that ends the job, when the function is over.
+        self._again = 0.0  # When it is made, if that was not possible before.
         self._value: Any = None
         self._error: Optional[BaseException] = None
         self._outcome = ""

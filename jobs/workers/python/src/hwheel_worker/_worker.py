@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, TypeVar
 
 import psycopg
 
-from ._database import LOCKED, SESSION, STALE, Database, cut
+from ._database import LOCKED, SESSION, STALE, Database, cut, is_refusal
 from ._job import CANCELLED, ENDS, LOST, Job, Queue, Result, Snooze, Stopped, in_seconds, text_of
 
 log = logging.getLogger("hwheel_worker")
@@ -26,6 +26,8 @@ F = TypeVar("F", bound=Callable[[Job], Any])
 LOOK = 5.0
 # After Job.stop is set, the worker waits for this time at its end.
 LAST = 5.0
+# When a job is ended again that somebody has locked, or whose end the database refuses.
+AGAIN = 1.0
 
 TAKE = """SELECT payload::text, timeout, id, lease, key, due, attempt, traceparent
     FROM hwheel._take_for_worker(%s, %s, make_interval(secs => %s))"""
@@ -201,10 +203,11 @@ class Worker:
         await self._wake.wait()
         timer.cancel()
         self._wake.clear()
-        is_idle = not self._unreported
-        await self._report()
+        is_idle = all(job._again > self._loop.time() for job in self._unreported)
+        # First, so that no report delays it.
         if self._loop.time() >= self._next_beat:
             await self._beat()
+        await self._report()
         if self._loop.time() >= self._next_look:
             self._next_look = self._loop.time() + LOOK
             for queue in self._queues.values():
@@ -282,16 +285,19 @@ class Worker:
         self._wake.set()
 
     async def _report(self) -> None:
-        """Ends the jobs whose functions are over. One that somebody has locked has to wait."""
-        batch = self._unreported[:]
+        """Ends the jobs whose functions are over. One that somebody has locked, or whose end the
+        database refuses, has to wait."""
+        batch = [job for job in self._unreported if job._again <= self._loop.time()]
         done = [job for job in batch if job._report[0] is DONE and not job._has_committed]
         if len(done) > 1:
             try:
                 rows = await self._database.call(DONE, [job.id for job in done], [job.lease for job in done])
                 for job in done:
                     self._free(job, "done" if (job.id,) in rows else "lost")
-            except psycopg.errors.LockNotAvailable:
-                pass  # One by one.
+            except psycopg.Error as error:
+                if not is_refusal(error):
+                    raise
+                # One by one.
         for job in batch:
             if not job._outcome:
                 await self._report_one(job)
@@ -304,14 +310,20 @@ class Worker:
             is_done = job._report[0] is DONE
             self._free(job, ("done" if rows else "lost") if is_done else rows[0][0])
         except psycopg.Error as error:
+            text = job._report[3] if job._report[0] is FAIL else ""
             if error.sqlstate == STALE:
                 self._free(job, "lost")
-            elif error.sqlstate == LOCKED:
-                self._loop.call_later(1, self._wake.set)
+            elif (error.sqlstate or "").startswith("22") and not text.isascii():
+                # The database lacks a character.
+                text = text.encode("ascii", "backslashreplace").decode()
+                job._report = (FAIL, job.id, job.lease, text, *job._report[4:])
+                self._wake.set()
+            elif is_refusal(error):
+                if error.sqlstate != LOCKED:
+                    log.warning("%s: the end of %r is refused: %s", job.queue, job.key, error)
+                job._again = self._loop.time() + AGAIN
+                self._loop.call_at(job._again + 0.001, self._wake.set)
             else:
-                if (error.sqlstate or "").startswith("22"):  # The database lacks a character.
-                    text = job._report[3].encode("ascii", "backslashreplace").decode()
-                    job._report = (FAIL, job.id, job.lease, text, *job._report[4:])
                 raise
 
     def _free(self, job: Job, outcome: str) -> None:
