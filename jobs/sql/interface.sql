@@ -1164,6 +1164,8 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel.done_many(ids bigint[], leases bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	locked bigint[];
 BEGIN
 	IF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
@@ -1171,14 +1173,15 @@ BEGIN
 	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
 		PERFORM hwheel._tell_followers(ids);
 	END IF;
-	RETURN QUERY WITH want AS (
-		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease) ORDER BY w.id
-	), mine AS (
-		-- Each for itself. A join may read all live jobs, which can be many more.
-		SELECT j.* FROM want w, LATERAL (SELECT j.id, num_nonnulls(j.every, j.cron) > 0
+	-- Each for itself. A join may read all live jobs, which can be many more.
+	locked := ARRAY(SELECT j.id FROM (SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
+			ORDER BY w.id) w, LATERAL (SELECT j.id FROM hwheel.job j WHERE j.id = w.id AND j.fence = w.lease
+			AND j.state = 'running' AND j.kind = 'app' FOR UPDATE) j);
+	-- Whether somebody has cancelled a job is read when it is locked, by a statement that begins then.
+	RETURN QUERY WITH mine AS (
+		SELECT j.* FROM unnest(locked) m, LATERAL (SELECT j.id, num_nonnulls(j.every, j.cron) > 0
 				AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS recurs
-			FROM hwheel.job j WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running'
-				AND j.kind = 'app' FOR UPDATE) j
+			FROM hwheel.job j WHERE j.id = m OFFSET 0) j
 	), ended AS (
 		DELETE FROM hwheel.job j USING mine m WHERE j.id = m.id AND NOT m.recurs RETURNING j.*
 	), history AS (
@@ -1215,38 +1218,39 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel.fail(id bigint, lease bigint, error text DEFAULT NULL,
 	retry_after interval DEFAULT NULL, is_final boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	outcome text;
 BEGIN
 	IF retry_after NOT BETWEEN '0' AND '1 year' OR is_final IS NULL THEN
 		PERFORM hwheel._refuse('retry_after is from 0 to 1 year');
 	END IF;
+	PERFORM hwheel._lock_lease(id, lease);
+	RETURN hwheel._app_failed(ARRAY[id], ARRAY[lease],
+		left(coalesce(error, 'the application says that it failed'), 10000), retry_after, is_final);
+END $$;
+
+-- Locks a job whose run is about to end, and tells those who wait for it. Whether somebody has
+-- cancelled it is read by a statement that begins then.
+CREATE OR REPLACE FUNCTION hwheel._lock_lease(id bigint, lease bigint) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM FROM hwheel.job j WHERE j.id = _lock_lease.id AND j.fence = _lock_lease.lease
+		AND j.state = 'running' AND j.kind = 'app' FOR UPDATE;
+	IF NOT FOUND THEN
+		PERFORM hwheel._stale(id);
+	END IF;
 	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
 		PERFORM hwheel._tell_followers(ARRAY[id]);
 	END IF;
-	outcome := hwheel._app_failed(ARRAY[id], ARRAY[lease],
-		left(coalesce(error, 'the application says that it failed'), 10000), retry_after, is_final);
-	IF outcome IS NULL THEN
-		PERFORM hwheel._stale(id);
-	END IF;
-	RETURN outcome;
 END $$;
 
 -- Runs a job later, and counts no attempt. Returns snoozed, or cancelled if somebody has asked the
 -- run to end. HW003: the lease has ended.
 CREATE OR REPLACE FUNCTION hwheel.snooze(id bigint, lease bigint, wait interval) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	is_stopped boolean;
 BEGIN
 	IF wait IS NULL OR wait NOT BETWEEN '0' AND '1 year' THEN
 		PERFORM hwheel._refuse('a job snoozes from 0 to 1 year');
 	END IF;
-	PERFORM FROM hwheel.job j WHERE j.id = snooze.id AND j.fence = snooze.lease
-		AND j.state = 'running' AND j.kind = 'app' FOR UPDATE;
-	IF NOT FOUND THEN
-		PERFORM hwheel._stale(id);
-	END IF;
+	PERFORM hwheel._lock_lease(id, lease);
 	DELETE FROM hwheel.job j USING hwheel.stop s WHERE j.id = snooze.id AND s.id = snooze.id;
 	IF FOUND THEN
 		RETURN 'cancelled';

@@ -79,6 +79,7 @@ fn each_way_to_end_is_noticed_at_once() {
     let lease = |call: &str| {
         format!("SELECT {call} FROM hwheel.job j WHERE key = 'm' AND state = 'running'")
     };
+    let stopped = |call: &str| format!("SELECT hwheel.cancel('m'); {}", lease(call));
     for (name, first, last) in [
         ("sql", later, "SELECT hwheel.move('m', now())".to_owned()),
         (
@@ -98,6 +99,16 @@ fn each_way_to_end_is_noticed_at_once() {
             "given up",
             take,
             lease("hwheel.fail(j.id, j.fence, is_final => true)"),
+        ),
+        (
+            "failed and stopped",
+            take,
+            stopped("hwheel.fail(j.id, j.fence)"),
+        ),
+        (
+            "snoozed and stopped",
+            take,
+            stopped("hwheel.snooze(j.id, j.fence, '1 h')"),
         ),
         (
             "deleted",

@@ -393,6 +393,59 @@ fn a_run_that_is_cancelled_keeps_its_key_until_it_ends() {
     }
 }
 
+/// Somebody cancels a job, and perhaps schedules it again, in a transaction for which the call waits
+/// that ends the run.
+#[test]
+fn a_run_that_ends_while_its_job_is_cancelled_comes_back_only_as_what_was_scheduled() {
+    let db = database();
+    for end in [
+        "SELECT hwheel.fail($1, $2, 'no', '0')",
+        "SELECT hwheel.snooze($1, $2, '0')",
+        "SELECT hwheel.done($1, $2)::text",
+    ] {
+        for (what, is_again) in [
+            ("NULL", false),
+            ("NULL", true),
+            ("'1 h'", false),
+            ("'1 h'", true),
+        ] {
+            db.execute(&format!(
+                "TRUNCATE hwheel.job, hwheel.history, hwheel.stop;
+                SELECT hwheel.schedule('a', now(), every => {what}, queue => 'q', payload => '1')"
+            ));
+            let mut client = db.client();
+            let (id, lease, ..) = take(&mut client, "q", 1)[0];
+            let mut other = db.client();
+            let mut transaction = other.transaction().unwrap();
+            let said = transaction
+                .query_one("SELECT hwheel.cancel('a')", &[])
+                .unwrap();
+            assert_eq!(said.get::<_, &str>(0), "stopping");
+            if is_again {
+                transaction
+                    .batch_execute(&format!(
+                        "SELECT hwheel.schedule('a', now(), every => {what}, queue => 'q', payload => '2')"
+                    ))
+                    .unwrap();
+            }
+            std::thread::scope(|scope| {
+                scope.spawn(move || client.query_one(end, &[&id, &lease]).unwrap());
+                db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())");
+                transaction.commit().unwrap();
+            });
+            let left = i64::from(is_again);
+            let is_right = format!(
+                "SELECT count(*) = {left} AND count(*) FILTER (WHERE payload = '2' AND attempts = 0 AND state = 'waiting') = {left} FROM hwheel.job"
+            );
+            assert!(db.is(&is_right), "{end}, {what}, {is_again}");
+            // Nobody has cancelled the new one.
+            db.execute("SELECT hwheel._stopping(0)");
+            assert!(db.is(&is_right), "{end}, {what}, {is_again}");
+            assert!(db.is("SELECT count(*) = 0 FROM hwheel.stop"));
+        }
+    }
+}
+
 #[test]
 fn an_application_is_notified_of_what_is_cancelled_and_extends_without_waiting() {
     let db = database();
@@ -485,7 +538,6 @@ fn a_job_that_snoozes_uses_no_attempt() {
     assert!(db.is("SELECT due <= now() AND payload = '2' FROM hwheel.job"));
 }
 
-/// A test of an application runs what is due in the transaction that it rolls back.
 #[test]
 fn a_test_schedules_takes_and_rolls_back_in_one_transaction() {
     let db = database();
