@@ -1219,8 +1219,8 @@ CREATE OR REPLACE FUNCTION hwheel.fail(id bigint, lease bigint, error text DEFAU
 	retry_after interval DEFAULT NULL, is_final boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	IF retry_after NOT BETWEEN '0' AND '1 year' OR is_final IS NULL THEN
-		PERFORM hwheel._refuse('retry_after is from 0 to 1 year');
+	IF retry_after NOT BETWEEN '0' AND '366 days' OR is_final IS NULL THEN
+		PERFORM hwheel._refuse('retry_after is from 0 to 366 days');
 	END IF;
 	PERFORM hwheel._lock_lease(id, lease);
 	RETURN hwheel._app_failed(ARRAY[id], ARRAY[lease],
@@ -1247,8 +1247,8 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel.snooze(id bigint, lease bigint, wait interval) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	IF wait IS NULL OR wait NOT BETWEEN '0' AND '1 year' THEN
-		PERFORM hwheel._refuse('a job snoozes from 0 to 1 year');
+	IF wait IS NULL OR wait NOT BETWEEN '0' AND '366 days' THEN
+		PERFORM hwheel._refuse('a job snoozes from 0 to 366 days');
 	END IF;
 	PERFORM hwheel._lock_lease(id, lease);
 	DELETE FROM hwheel.job j USING hwheel.stop s WHERE j.id = snooze.id AND s.id = snooze.id;

@@ -491,6 +491,8 @@ fn an_application_is_notified_of_what_is_cancelled_and_extends_without_waiting()
         "hwheel.extend_many('{1}', NULL)",
         "hwheel.extend_many('{1}', '{1}', '0')",
         "hwheel.snooze(1, 1, '-1 s')",
+        "hwheel.snooze(1, 1, '367 days')",
+        "hwheel.fail(1, 1, 'no', '367 days')",
         "hwheel.snooze(1, 1, NULL)",
     ] {
         assert!(db
@@ -536,6 +538,21 @@ fn a_job_that_snoozes_uses_no_attempt() {
         .query_one("SELECT hwheel.snooze($1, $2, '1 h')", &[&id, &lease])
         .unwrap();
     assert!(db.is("SELECT due <= now() AND payload = '2' FROM hwheel.job"));
+}
+
+/// A test of an application runs what is due in the transaction that it rolls back.
+/// The workers let a function wait for a year of seconds. An interval of a year has 360 days.
+#[test]
+fn a_job_may_wait_for_a_year() {
+    let db = database();
+    let mut client = db.client();
+    for call in ["hwheel.snooze($1, $2, ", "hwheel.fail($1, $2, 'no', "] {
+        db.execute("SELECT hwheel.schedule('a', now(), queue => 'q')");
+        let (id, lease, ..) = take(&mut client, "q", 1)[0];
+        let sql = format!("SELECT {call} make_interval(secs => 365 * 86400))");
+        client.query_one(&sql, &[&id, &lease]).unwrap();
+        assert!(db.is("SELECT due - now() BETWEEN '364 days' AND '366 days' FROM hwheel.job"));
+    }
 }
 
 #[test]
