@@ -1101,6 +1101,11 @@ BEGIN
 	END IF;
 	-- After the count: a job begins after those that made room for it have ended.
 	time := clock_timestamp();
+	IF q.rate IS NOT NULL AND q.refilled_at > time THEN
+		-- The clock of the server went back. Starts are counted from now on.
+		UPDATE hwheel.queue SET refilled_at = time WHERE name = take.queue;
+		q.refilled_at := time;
+	END IF;
 	IF q.rate IS NOT NULL THEN
 		-- A twentieth of a second's starts at most are saved.
 		q.tokens := least(greatest(1, q.rate / 20),

@@ -67,6 +67,11 @@ CREATE OR REPLACE FUNCTION hwheel._renew5(node_id bigint, kinds text[], clock_of
 LANGUAGE plpgsql SET lock_timeout = '500 ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
+	-- Before this node renews its lease, which may be the only one that shows it.
+	IF EXISTS (SELECT FROM hwheel.node n, hwheel.settings s WHERE n.left_at IS NULL
+		AND n.lease_until > clock_timestamp() + s.lease_length + interval '1 s') THEN
+		PERFORM hwheel._shorten_leases();
+	END IF;
 	UPDATE hwheel.node n SET
 		lease_until = clock_timestamp() + (SELECT lease_length FROM hwheel.settings),
 		clock_offset = make_interval(secs => clock_offset_us / 1e6),
@@ -79,10 +84,6 @@ BEGIN
 		AND n.left_at IS NULL AND n.word IS NOT DISTINCT FROM hwheel._word()) THEN
 		RAISE EXCEPTION 'hwheel: node % was expelled: its lease ran out, or another process has its number',
 			node_id USING ERRCODE = 'HW001';
-	END IF;
-	IF EXISTS (SELECT FROM hwheel.node n, hwheel.settings s WHERE n.left_at IS NULL
-		AND n.lease_until > clock_timestamp() + s.lease_length + interval '1 s') THEN
-		PERFORM hwheel._shorten_leases();
 	END IF;
 	UPDATE hwheel.node n SET left_at = clock_timestamp() WHERE n.id IN (
 		SELECT m.id FROM hwheel.node m WHERE m.left_at IS NULL AND m.id <> node_id
@@ -252,9 +253,14 @@ BEGIN
 		CONTINUE WHEN NOT FOUND;
 		UPDATE hwheel.queue u SET
 			holder = CASE WHEN needed <@ kinds THEN node_id END,
-			paced_at = CASE WHEN u.holder IS NULL
-				OR u.paced_at + make_interval(secs => 1 / u.rate) > clock_timestamp()
-				THEN u.paced_at ELSE clock_timestamp() END
+			paced_at = CASE
+				-- The clock of the server went back.
+				WHEN u.paced_at - make_interval(secs => 1 / u.rate) > clock_timestamp()
+					THEN clock_timestamp()
+				WHEN u.holder IS NULL
+					OR u.paced_at + make_interval(secs => 1 / u.rate) > clock_timestamp()
+					THEN u.paced_at
+				ELSE clock_timestamp() END
 		WHERE u.name = q.name
 			AND NOT EXISTS (SELECT FROM hwheel.node n WHERE n.id = u.holder AND n.left_at IS NULL
 				AND n.id <> node_id)

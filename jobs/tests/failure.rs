@@ -672,6 +672,48 @@ fn a_number_belongs_to_one_process() {
     db.all_done_once();
 }
 
+/// The clock of the server goes back by an hour under the only node, after an application was lost.
+#[test]
+fn the_lease_of_an_application_ends_though_the_clock_goes_back_under_the_only_node() {
+    let server = Server::start();
+    let db = server.database();
+    db.execute("SELECT hwheel.schedule('b', now(), queue => 'q', max_attempts => 1)");
+    db.execute("SELECT hwheel.take('q')");
+    let node = db.node("n");
+    db.all_claim();
+    node.signal(libc::SIGSTOP);
+    db.execute(
+        "UPDATE hwheel.node SET lease_until = lease_until + interval '1 h';
+        UPDATE hwheel.job SET lease_until = clock_timestamp() + interval '1 h 1 s',
+            fired_at = clock_timestamp() + interval '1 h' WHERE key = 'b'",
+    );
+    node.signal(libc::SIGCONT);
+    db.wait("SELECT state = 'dead' AND last_error = 'the lease ran out' FROM hwheel.job");
+}
+
+/// The clock of the server went back by an hour after a queue with a rate had no start left.
+#[test]
+fn a_rate_goes_on_though_the_clock_goes_back() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    db.execute(
+        "SELECT hwheel.set_queue('q', rate => 20);
+        UPDATE hwheel.queue SET tokens = 0, refilled_at = now() + interval '1 h', paced_at = now() + interval '1 h';
+        SELECT hwheel.schedule('a' || i, now(), queue => 'q'), hwheel.schedule('n' || i, now(), sql => 'note', queue => 'q')
+            FROM generate_series(1, 5) i",
+    );
+    let _node = db.node("n");
+    db.wait("SELECT count(*) = 5 FROM run");
+    let mut client = db.client();
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut taken = 0;
+    while taken < 5 {
+        assert!(Instant::now() < end, "{taken} taken");
+        taken += client.query("SELECT hwheel.take('q')", &[]).unwrap().len();
+        sleep(Duration::from_millis(20));
+    }
+}
+
 /// The clock of the server went back by an hour after a node and an application were lost.
 #[test]
 fn leases_that_the_clock_has_left_behind_end() {
