@@ -672,7 +672,7 @@ END $$;
 
 -- Cancels the job with this number.
 CREATE OR REPLACE FUNCTION hwheel._cancel(id bigint) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	old hwheel.job;
@@ -1222,7 +1222,7 @@ END $$;
 -- backoff of the job, or after the time that is given. is_final: there is no next one.
 CREATE OR REPLACE FUNCTION hwheel.fail(id bigint, lease bigint, error text DEFAULT NULL,
 	retry_after interval DEFAULT NULL, is_final boolean DEFAULT false) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF retry_after NOT BETWEEN '0' AND '366 days' OR is_final IS NULL THEN
 		PERFORM hwheel._refuse('retry_after is from 0 to 366 days');
