@@ -767,8 +767,9 @@ CREATE OR REPLACE FUNCTION hwheel._other_key(key text, id bigint) RETURNS text L
 	RETURN CASE WHEN octet_length(key) > 230 THEN left(key, 50) ELSE key END || ' (' || id || ')';
 
 -- Gives dead jobs another life, from now, 10000 at most, and returns their number. It passes by what
--- somebody has locked. queue, key and error say which: NULL means any; key and error are patterns
--- of LIKE. If several have one key, or it is in use, they get keys with their numbers.
+-- somebody has locked, and a job whose key somebody is scheduling. queue, key and error say which: NULL
+-- means any; key and error are patterns of LIKE. If several have one key, or it is in use, they get keys
+-- with their numbers.
 CREATE OR REPLACE FUNCTION hwheel.revive_many(queue text DEFAULT NULL, key text DEFAULT NULL,
 	error text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -782,6 +783,22 @@ BEGIN
 		AND (revive_many.key IS NULL OR j.key LIKE revive_many.key COLLATE "C")
 		AND (revive_many.error IS NULL OR j.last_error LIKE revive_many.error COLLATE "C")
 		ORDER BY j.id LIMIT 10000 FOR UPDATE SKIP LOCKED);
+	count := hwheel._revive(ids);
+	IF count < 0 THEN
+		-- One by one. The newest of a key keeps it.
+		SELECT coalesce(sum(greatest(0, hwheel._revive(ARRAY[d.id]))), 0) INTO count
+			FROM (SELECT id FROM unnest(ids) id ORDER BY id DESC) d;
+	END IF;
+	RETURN count;
+END $$;
+
+-- Gives dead jobs that the transaction has locked another life. -1: somebody is scheduling one of
+-- their keys, and none has changed.
+CREATE OR REPLACE FUNCTION hwheel._revive(ids bigint[]) RETURNS bigint
+LANGUAGE plpgsql SET lock_timeout = '100 ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	count bigint;
+BEGIN
 	UPDATE hwheel.job d SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
 		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END, finished_at = NULL,
 		key = CASE WHEN w.nth > 1 OR EXISTS (SELECT FROM hwheel.job j WHERE j.key = d.key
@@ -792,6 +809,8 @@ BEGIN
 	WHERE d.id = w.id AND d.state = 'dead';
 	GET DIAGNOSTICS count = ROW_COUNT;
 	RETURN count;
+EXCEPTION WHEN unique_violation OR lock_not_available THEN
+	RETURN -1;
 END $$;
 
 -- Deletes the jobs that ended at least this long ago. Returns their number. Nodes do this

@@ -1228,6 +1228,35 @@ fn a_job_keeps_its_last_ten_attempts_that_failed() {
     assert!(db.is("SELECT tried IS NULL FROM hwheel.job WHERE key = 'app'"));
 }
 
+/// Transactions are open that schedule the keys of dead jobs.
+#[test]
+fn many_dead_jobs_are_revived_and_keys_of_open_transactions_are_passed_by() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule('k' || i, now(), queue => 'q', max_attempts => 1) FROM generate_series(1, 20) i",
+    );
+    let mut client = db.client();
+    for (id, lease, ..) in take(&mut client, "q", 20) {
+        client
+            .query_one("SELECT hwheel.fail($1, $2)", &[&id, &lease])
+            .unwrap();
+    }
+    let mut other = db.client();
+    let mut open = other.transaction().unwrap();
+    open.batch_execute("SELECT hwheel.schedule('k7', now(), queue => 'q')")
+        .unwrap();
+    let begin = Instant::now();
+    assert_eq!(db.number("SELECT hwheel.revive_many()"), 19);
+    assert!(
+        begin.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begin.elapsed()
+    );
+    open.commit().unwrap();
+    assert_eq!(db.number("SELECT hwheel.revive_many()"), 1);
+    assert!(db.is("SELECT count(*) = 21 AND count(*) FILTER (WHERE key LIKE 'k7 (%)') = 1 FROM hwheel.job WHERE state = 'waiting'"));
+}
+
 #[test]
 fn many_dead_jobs_are_revived_by_what_they_are() {
     let db = database();
