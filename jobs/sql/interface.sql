@@ -968,8 +968,9 @@ END $$;
 -- number, and returns their numbers. The transaction has locked the queue, so that nobody else
 -- begins a run of it.
 --
--- It looks at the jobs that were due first. If these are of tenants that may begin no run, they may
--- hide any number of others. Then the tenants take turns, from the one after the last on.
+-- It looks at the jobs that were due first. If there are more, those of a few tenants may hide any
+-- number of others. Then the tenants take turns, from the one after the last on: with every other
+-- call before that look, because it may find enough each time, and otherwise behind it.
 CREATE OR REPLACE FUNCTION hwheel._fair(name text, per int, last_tenant text, room bigint,
 	at timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
@@ -981,69 +982,79 @@ DECLARE
 	tenants bigint := 1000;
 	ids     bigint[] := '{}';
 	passed  bigint[] := '{}';
+	steps   boolean[] := '{false}';
+	by_turn boolean;
 	chosen  bigint[];
 	theirs  text[];
 	locked  bigint[];
-	seen    bigint;
 	who     text COLLATE "C" := coalesce(_fair.last_tenant, '');
 	free    bigint;
 BEGIN
-	-- Again if somebody has locked some of them.
-	FOR try IN 1..3 LOOP
-		WITH near AS MATERIALIZED (
-			SELECT n.id, n.tenant, row_number() OVER () AS place
-			FROM generate_series(9, 0, -1) p, LATERAL (
-				SELECT j.id, j.tenant FROM hwheel.job j
-				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
-					AND j.priority = p AND j.due <= at AND j.due > '-infinity'
-					AND j.id <> ALL (passed)
-				ORDER BY j.due LIMIT jobs) n
-			LIMIT jobs
-		), free AS MATERIALIZED (
-			SELECT t.tenant, hwheel._free(_fair.name, t.tenant, per, ids) AS free
-			FROM (SELECT DISTINCT n.tenant FROM near n WHERE n.tenant IS NOT NULL) t
-		), ranked AS (
-			SELECT n.*, row_number() OVER (PARTITION BY n.tenant ORDER BY n.place) AS nth FROM near n
-		), first AS (
-			SELECT r.id, r.tenant FROM ranked r LEFT JOIN free f ON f.tenant = r.tenant
-			WHERE r.tenant IS NULL OR r.nth <= f.free
-			ORDER BY r.place LIMIT _fair.room - cardinality(ids)
-		)
-		SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.tenant), '{}'),
-			(SELECT count(*) FROM near) INTO chosen, theirs, seen FROM first f;
-		locked := ARRAY(SELECT j.id FROM unnest(chosen, theirs) AS c (id, tenant)
-			JOIN hwheel.job j ON j.id = c.id AND j.tenant IS NOT DISTINCT FROM c.tenant
-			WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name AND j.due <= at
-			FOR UPDATE OF j SKIP LOCKED);
-		ids := ids || locked;
-		passed := passed || chosen;
-		EXIT WHEN cardinality(locked) = cardinality(chosen);
-	END LOOP;
-	IF seen < jobs OR cardinality(ids) >= _fair.room THEN
-		RETURN ids;
+	IF (SELECT count(*) >= jobs FROM (SELECT FROM generate_series(9, 0, -1) p, LATERAL (
+			SELECT FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
+				AND j.priority = p AND j.due <= at AND j.due > '-infinity' LIMIT jobs) j
+			LIMIT jobs) n) THEN
+		steps := CASE WHEN random() < 0.5 THEN '{true,false}' ELSE '{false,true}' END;
 	END IF;
-	WHILE tenants > 0 AND cardinality(ids) < _fair.room LOOP
-		tenants := tenants - 1;
-		SELECT j.tenant INTO who FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app'
-			AND j.tenant IS NOT NULL AND j.queue = _fair.name AND j.tenant > who
-			ORDER BY j.queue, j.tenant LIMIT 1;
-		IF who IS NULL THEN
-			EXIT WHEN last_tenant IS NULL;
-			last_tenant := NULL; -- From the first one on, once.
-			who := '';
+	FOREACH by_turn IN ARRAY steps LOOP
+		EXIT WHEN cardinality(ids) >= _fair.room;
+		IF by_turn THEN
+			WHILE tenants > 0 AND cardinality(ids) < _fair.room LOOP
+				tenants := tenants - 1;
+				SELECT j.tenant INTO who FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app'
+					AND j.tenant IS NOT NULL AND j.queue = _fair.name AND j.tenant > who
+					ORDER BY j.queue, j.tenant LIMIT 1;
+				IF who IS NULL THEN
+					EXIT WHEN last_tenant IS NULL;
+					last_tenant := NULL; -- From the first one on, once.
+					who := '';
+					CONTINUE;
+				END IF;
+				free := hwheel._free(_fair.name, who, per, ids);
+				IF free > 0 THEN
+					ids := ids || ARRAY(SELECT j.id FROM hwheel.job j
+						WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
+							AND j.tenant = who AND j.due <= at AND j.due > '-infinity'
+							AND j.id <> ALL (passed) AND j.id <> ALL (ids)
+						ORDER BY j.priority DESC, j.due LIMIT least(free, _fair.room - cardinality(ids))
+						FOR UPDATE SKIP LOCKED);
+				END IF;
+			END LOOP;
+			UPDATE hwheel.queue q SET last_tenant = nullif(who, '') WHERE q.name = _fair.name;
 			CONTINUE;
 		END IF;
-		free := hwheel._free(_fair.name, who, per, ids);
-		IF free > 0 THEN
-			ids := ids || ARRAY(SELECT j.id FROM hwheel.job j
-				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
-					AND j.tenant = who AND j.due <= at AND j.due > '-infinity'
-					AND j.id <> ALL (passed) AND j.id <> ALL (ids)
-				ORDER BY j.priority DESC, j.due LIMIT least(free, _fair.room - cardinality(ids))
-				FOR UPDATE SKIP LOCKED);
-		END IF;
+		-- Again if somebody has locked some of them.
+		FOR try IN 1..3 LOOP
+			WITH near AS MATERIALIZED (
+				SELECT n.id, n.tenant, row_number() OVER () AS place
+				FROM generate_series(9, 0, -1) p, LATERAL (
+					SELECT j.id, j.tenant FROM hwheel.job j
+					WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
+						AND j.priority = p AND j.due <= at AND j.due > '-infinity'
+						AND j.id <> ALL (passed) AND j.id <> ALL (ids)
+					ORDER BY j.due LIMIT jobs) n
+				LIMIT jobs
+			), free AS MATERIALIZED (
+				SELECT t.tenant, hwheel._free(_fair.name, t.tenant, per, ids) AS free
+				FROM (SELECT DISTINCT n.tenant FROM near n WHERE n.tenant IS NOT NULL) t
+			), ranked AS (
+				SELECT n.*, row_number() OVER (PARTITION BY n.tenant ORDER BY n.place) AS nth FROM near n
+			), first AS (
+				SELECT r.id, r.tenant FROM ranked r LEFT JOIN free f ON f.tenant = r.tenant
+				WHERE r.tenant IS NULL OR r.nth <= f.free
+				ORDER BY r.place LIMIT _fair.room - cardinality(ids)
+			)
+			SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.tenant), '{}')
+				INTO chosen, theirs FROM first f;
+			locked := ARRAY(SELECT j.id FROM unnest(chosen, theirs) AS c (id, tenant)
+				JOIN hwheel.job j ON j.id = c.id AND j.tenant IS NOT DISTINCT FROM c.tenant
+				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name AND j.due <= at
+				FOR UPDATE OF j SKIP LOCKED);
+			ids := ids || locked;
+			passed := passed || chosen;
+			EXIT WHEN cardinality(locked) = cardinality(chosen);
+		END LOOP;
 	END LOOP;
-	UPDATE hwheel.queue q SET last_tenant = nullif(who, '') WHERE q.name = _fair.name;
 	RETURN ids;
 END $$;
 

@@ -1081,6 +1081,32 @@ fn a_tenant_with_a_backlog_hides_no_other_tenant() {
     );
 }
 
+/// The applications run no more at once than a tenant may, so its limit leaves no room for others.
+#[test]
+fn a_tenant_with_a_backlog_delays_no_other_tenant_though_there_is_room_for_it_alone() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.set_queue('q', max_running_per => 5);
+        SELECT hwheel.schedule_many(array_agg('big' || i), ARRAY[now()], queue => 'q', tenant => 'big')
+            FROM generate_series(1, 2000) i;
+        SELECT hwheel.schedule(k, now(), queue => 'q', tenant => t)
+            FROM (VALUES ('small', 'small'), ('other', 'other'), ('none', NULL)) v (k, t)",
+    );
+    let mut client = db.client();
+    let mut begun = 0;
+    for at_most in [1, 5] {
+        for _ in 0..60 {
+            for (id, lease, ..) in take(&mut client, "q", at_most) {
+                done(&mut client, id, lease).unwrap();
+                begun += 1;
+            }
+        }
+    }
+    assert_eq!(begun, 360);
+    let others = "SELECT count(*) FROM hwheel.history WHERE key IN ('small', 'other')";
+    assert_eq!(db.number(others), 2);
+}
+
 /// Somebody holds a transaction open that has changed the first job of a tenant.
 #[test]
 fn a_locked_job_costs_its_tenant_no_run() {
