@@ -164,6 +164,7 @@ fn queues(queues: &[Row], window: f64) -> Markup {
                     td { (shown(queue)) @if row.get::<_, Option<Timestamp>>("paused_at").is_some() { " " span.bad { "paused" } } }
                     td {
                         @if let Some(most) = row.get::<_, Option<i32>>("max_running") { (most) " at once" br; }
+                        @if let Some(most) = row.get::<_, Option<i32>>("max_running_per") { (most) " at once per tenant" br; }
                         @if let Some(rate) = row.get::<_, Option<f64>>("rate") { (rate) " per second" }
                     }
                     @for (name, view) in [("waiting", View::Next), ("late", View::Late),
