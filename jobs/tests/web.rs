@@ -916,6 +916,7 @@ fn a_picture_of_the_page() {
     db.execute(
         "SELECT hwheel.schedule('reminder-' || i, now() + i * interval '95 s', sql => 'send_mail', queue => 'mail',
             payload => '{\"to\": 7}') FROM generate_series(1, 6) i;
+        SELECT hwheel.schedule('summary', after => '{reminder-1,reminder-6}', sql => 'send_mail', queue => 'mail');
         SELECT hwheel.schedule('report', cron => '30 2 * * MON-FRI', zone => 'Europe/Berlin', sql => 'send_mail')",
     );
     db.wait("SELECT bool_and(lateness <> '{}') FROM hwheel.node");
