@@ -378,6 +378,30 @@ TEST(driving_again_makes_it_exact)
 	}
 }
 
+/* Also if one slot has more than a call looks at. */
+TEST(driving_again_drops_a_crowd_that_was_cancelled)
+{
+	for (uint32_t owned = 0; owned <= 1; owned++) {
+		struct hwheel_run run = { .size = sizeof run };
+		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
+		hwheel_timer_t t[200];
+
+		for (size_t i = 0; i < COUNT(t); i++)
+			CHECK_EQ(hwheel_once(w, (300 + i) * MS, NULL, 0, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
+		CHECK_EQ(hwheel_timer_delete(w, t[0]), 1);
+		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
+		CHECK(run.next_ns <= 301 * MS);
+		for (size_t i = 1; i < COUNT(t); i++)
+			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
+		for (unsigned calls = 0; run.next_ns != HWHEEL_NEVER; calls++) {
+			CHECK(calls <= COUNT(t) / 64 + 1);
+			CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
+		}
+		CHECK_EQ(stats(w).entries, 0);
+	}
+}
+
 /*
  * A loop that cancels what it arms, and then sleeps until the time that was announced, wakes early
  * once for each 64 of these timers at most.

@@ -117,13 +117,12 @@ impl Wheel {
             }
         }
         let (index, tick) = earliest?;
-        let is_known = stay <= SETTLE;
         d.settled.set(match *left {
             0 => Settled::Unknown,
-            _ if is_known => Settled::Timer(index, tick),
-            _ => Settled::Enough,
+            _ => Settled::Timer(index, tick),
         });
-        if !is_known {
+        if stay > SETTLE {
+            // It need not be the earliest. Once it is cancelled, the next call looks again.
             return Some(least);
         }
         d.buckets.set_least(number, tick);
