@@ -411,6 +411,38 @@ TEST(beyond_the_limit_on_timers)
 }
 
 /*
+ * The owner finds a message in a list, cancels it, and uses its memory, and so on, while nobody
+ * drives. Memory follows the number of timers.
+ */
+TEST(whose_memory_changes_hands_leave_few_notes)
+{
+	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+	wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1, .owned = 1);
+	for (unsigned turn = 0; turn < 2000; turn++) {
+		struct hwheel_event e[2];
+		uint64_t cursor = 0;
+		hwheel_timer_t t;
+
+		send(0, SEC);
+		CHECK_EQ(hwheel_list(wheel, &cursor, e, 2), 1);
+		CHECK_EQ(hwheel_timer_delete(wheel, e[0].timer), 1);
+		CHECK_EQ(hwheel_timer_setup(wheel, fire, 1, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, t, MS, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, t, 2 * MS, 0), 1);
+		CHECK_EQ(hwheel_timer_free(wheel, t), 1);
+	}
+	CHECK(stats(wheel).note_bytes <= 4 * 256);
+	/* The memory has a note of the sender, and an entry of the owner. */
+	send(0, 2 * SEC);
+	CHECK_EQ(drive(SEC), 2 * SEC);
+	CHECK_EQ(fired, 0);
+	CHECK_EQ(drive(2 * SEC), HWHEEL_NEVER);
+	CHECK_EQ(ended[0], 1);
+	end_of_test();
+}
+
+/*
  * Senders that send until they are refused, an owner that drives, gives the wheel up, takes it
  * again, and drains at last: each message fires once, is handed back once, or was refused.
  */

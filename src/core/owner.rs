@@ -21,8 +21,10 @@
 //! owner drops without a second look.
 //!
 //! So the races of a message are those of a note: 2, against the driver that takes it; 3, against
-//! a sleep (`alarm.rs`); 4, against a drain. The owner does not rely on notes. A note that a sender
-//! leaves in a link is overwritten, or read as no tick.
+//! a sleep (`alarm.rs`); 4, against a drain. The owner does not rely on notes: it reads a note in a
+//! link as no tick. An arm of the owner leaves the note there until it was taken. So a later message
+//! in that node relies on it, and the notes are not more than the nodes, however often these change
+//! hands while nobody drives.
 //!
 //! # What is plain
 //!

@@ -94,7 +94,11 @@ impl Wheel {
         let d = unsafe { self.driver.open_within(self.is_driven()) };
         let node = self.slab.records(index);
         let reason = self.place_by(&d, node, tick);
-        node.hot().set_reason(reason);
+        // Relaxed: the owner relies on the entry, whatever the link says.
+        let link = Link(node.hot().link.load(Ordering::Relaxed));
+        if !link.is_note() || !self.inboxes.holds(link.place()) {
+            node.hot().set_reason(reason);
+        }
         if self.alarm.lower_own(tick) {
             // If it is cancelled or moved, the next drive looks for another one.
             d.settled.set(Settled::Timer(index, tick));
