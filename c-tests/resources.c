@@ -339,6 +339,37 @@ TEST(a_thread_that_ends_keeps_no_number)
 	in_a_child(more_threads_than_numbers);
 }
 
+/* A destructor may make the first call of its thread, in a round that is not the first one. */
+static void *use_at_the_end(void *rounds)
+{
+	CHECK_EQ(pthread_setspecific(last_key, rounds), 0);
+	return NULL;
+}
+
+static void more_ends_than_numbers(void)
+{
+	pthread_t thread;
+
+	alarm(2 * PATIENCE_S);
+	/* The library's key comes first, so that its destructor runs first in each round. */
+	of_all = ktap_made(NULL);
+	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
+	for (intptr_t n = 0; n < 33000; n++) {
+		CHECK_EQ(pthread_create(&thread, NULL, use_at_the_end,
+					(void *)(n % (ROUNDS - 1) + 1)), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+	}
+	CHECK_EQ(use_a_timer(), 0);
+	CHECK_EQ(hwheel_destroy(of_all), 0);
+}
+
+TEST(a_thread_whose_first_timer_comes_at_its_end_keeps_no_number)
+{
+	if (KTAP_SLOW)
+		SKIP("33,000 threads take too long here");
+	in_a_child(more_ends_than_numbers);
+}
+
 static hwheel_timer_t of_main;
 
 /* In a thread that gets no number. */

@@ -2,10 +2,14 @@
 //! at its end. The number says which inbox of a wheel is the thread's, in every wheel.
 //!
 //! A number goes to the next thread with all that its thread has left in the inboxes: the
-//! bit map hands it over. So it is given back after the thread's last call: the system calls the
-//! end hook in several rounds, with the destructors of the thread's other keys, which may use
-//! timers, and the hook waits for its last round. A call after that would keep its number when
-//! the thread is gone. So it gets none.
+//! bit map hands it over. At the end of a thread, the system calls the end hook in several rounds,
+//! with the destructors of the thread's other keys, which may use timers. Each round gives the
+//! number back, and a later call takes another one. A call after the last round would keep its
+//! number when the thread is gone. So it gets none. An owner keeps its number until the last round.
+//!
+//! The hook counts its own calls. If the first call of a thread comes in such a destructor, some
+//! rounds have passed, and the hook does not come to the last one. So it is not enough to give the
+//! number back there.
 //!
 //! An *identity* is a number and how many were given out before. No other thread has it, before or
 //! after. A table says which identity has come to own a wheel, until its thread ends.
@@ -133,13 +137,16 @@ pub(super) fn prepare() -> bool {
     end::prepare(thread_ends) && fork::call_in_child(forked)
 }
 
-/// A thread ends.
+/// A thread ends: one of the rounds.
 extern "C" fn thread_ends(round: *mut libc::c_void) {
-    if end::call_again(round) {
+    let is_last = !end::call_again(round);
+    let identity = at_hand::identity();
+    if !is_last && !has_ended(identity) {
+        // It has come to own a wheel.
         return;
     }
-    let number = at_hand::thread();
-    at_hand::with(|mine| mine.identity.set(ENDED));
+    at_hand::with(|mine| mine.identity.set(if is_last { ENDED } else { 0 }));
+    let number = number_of(identity);
     if number != 0 {
         if let Some(owners) = owners() {
             // Release: all that the owner wrote; pairs with `has_ended`.
