@@ -1,7 +1,7 @@
 //! A wheel that one thread owns: the messages of other threads, while the owner drives, sleeps,
 //! drains, and gives the wheel up. The owner is the thread 0.
 
-use super::{drained, duel, explore, report, Alarm, World};
+use super::{drained, duel, explore, report, Alarm, Plain, World};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -311,6 +311,34 @@ fn owned_arm_against_asking() {
     }
 }
 
+/// A thread that asks about a timer sees what the owner did before it changed the timer.
+#[test]
+fn owned_change_seen_by_asking() {
+    for (armed, short) in [(false, false), (false, true), (true, false), (true, true)] {
+        duel(
+            move || {
+                let s = scene();
+                let t = s.world.timer(armed.then_some(3));
+                (s, t, Plain::default())
+            },
+            move |(s, t, plain)| {
+                plain.set(1);
+                match (armed, short) {
+                    (true, true) => assert!(s.world.short_cancel(0, *t)),
+                    (true, false) => assert!(s.world.cancel(0, *t)),
+                    (false, _) => assert_eq!(s.arm(*t, 2, short), 0),
+                }
+            },
+            move |(s, t, plain)| {
+                if s.world.wheel.due(*t).unwrap().is_some() != armed {
+                    assert_eq!(plain.get(), 1);
+                }
+            },
+            move |(s, _, _), (), ()| s.fires(u64::from(!armed), 4),
+        );
+    }
+}
+
 /// Two senders, and an owner that drives and sleeps.
 #[test]
 fn owned_messages_of_two_threads() {
@@ -379,6 +407,30 @@ fn owned_by_one_of_two_that_want_it() {
             let got = [a, b].map(|got| got == Ok(()));
             assert!(got[0] != got[1], "{a:?} {b:?}");
         },
+    );
+}
+
+/// Two threads own it in turn. One of them may find that nobody owns it, before the other one takes
+/// it, drives and gives it up.
+#[test]
+fn owned_by_two_in_turn() {
+    let turn = |s: &Scene, n| {
+        let own = s.world.own(n);
+        while s.world.wheel.own(&own, |_| false).is_err() {
+            thread::yield_now();
+        }
+        s.world.advance(1);
+        s.world.wheel.disown(&own).unwrap();
+    };
+    duel(
+        || {
+            let s = scene();
+            s.world.wheel.disown(&s.world.own(0)).unwrap();
+            s
+        },
+        move |s| turn(s, 1),
+        move |s| turn(s, 2),
+        |_, (), ()| {},
     );
 }
 
