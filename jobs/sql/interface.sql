@@ -969,8 +969,8 @@ END $$;
 -- begins a run of it.
 --
 -- It looks at the jobs that were due first. If there are more, those of a few tenants may hide any
--- number of others. Then the tenants take turns, from the one after the last on: with every other
--- call before that look, because it may find enough each time, and otherwise behind it.
+-- number of others. Then the tenants take turns, from the one after the last on: in half of the
+-- calls, by chance, before that look, which may find enough each time, and otherwise behind it.
 CREATE OR REPLACE FUNCTION hwheel._fair(name text, per int, last_tenant text, room bigint,
 	at timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
@@ -1066,8 +1066,8 @@ RETURNS bigint LANGUAGE sql STABLE
 		- (SELECT count(*) FROM hwheel.job a WHERE a.id = ANY (ids) AND a.tenant = _free.tenant COLLATE "C");
 
 -- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
--- each. With a limit for each tenant it leases 200 at most. A lease lasts for the time that is given, by default the timeout of the job. A lease
--- that runs out is an attempt that failed. The call needs a transaction of its own: if it
+-- each. With a limit for each tenant it leases 200 at most. A lease lasts for the time that is
+-- given, by default the timeout of the job. A lease that runs out is an attempt that failed. The call needs a transaction of its own: if it
 -- is rolled back, so are the leases and the attempts. A test that schedules, runs and rolls back
 -- in one transaction wants just that: SET LOCAL hwheel.test = on.
 CREATE OR REPLACE FUNCTION hwheel.take(queue text, at_most int DEFAULT 1,
