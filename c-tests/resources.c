@@ -308,26 +308,35 @@ static void use_one_again(void *left)
 		CHECK_EQ(pthread_setspecific(last_key, (void *)((intptr_t)left - 1)), 0);
 }
 
-static void *use_to_the_end(void *rounds)
+/* A destructor may make the first call of its thread, in a round that is not the first one. */
+static void *use_at_the_end(void *rounds)
 {
-	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(pthread_setspecific(last_key, rounds), 0);
 	return NULL;
 }
 
-static void more_threads_than_numbers(void)
+static void *use_to_the_end(void *rounds)
+{
+	CHECK_EQ(use_a_timer(), 0);
+	return use_at_the_end(rounds);
+}
+
+static void begin_and_end(void *(*of_thread)(void *), intptr_t rounds)
 {
 	pthread_t thread;
 
+	CHECK_EQ(pthread_create(&thread, NULL, of_thread, (void *)rounds), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+static void more_threads_than_numbers(void)
+{
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
 	alarm(2 * PATIENCE_S);
 	of_all = ktap_made(NULL);
 	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
-	for (intptr_t n = 0; n < 38000; n++) {
-		CHECK_EQ(pthread_create(&thread, NULL, use_to_the_end,
-				      (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1)), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-	}
+	for (intptr_t n = 0; n < 38000; n++)
+		begin_and_end(use_to_the_end, n % 8 ? ROUNDS : n / 8 % ROUNDS + 1);
 	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
@@ -339,26 +348,14 @@ TEST(a_thread_that_ends_keeps_no_number)
 	in_a_child(more_threads_than_numbers);
 }
 
-/* A destructor may make the first call of its thread, in a round that is not the first one. */
-static void *use_at_the_end(void *rounds)
-{
-	CHECK_EQ(pthread_setspecific(last_key, rounds), 0);
-	return NULL;
-}
-
 static void more_ends_than_numbers(void)
 {
-	pthread_t thread;
-
 	alarm(2 * PATIENCE_S);
 	/* The library's key comes first, so that its destructor runs first in each round. */
 	of_all = ktap_made(NULL);
 	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
-	for (intptr_t n = 0; n < 33000; n++) {
-		CHECK_EQ(pthread_create(&thread, NULL, use_at_the_end,
-					(void *)(n % (ROUNDS - 1) + 1)), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-	}
+	for (intptr_t n = 0; n < 33000; n++)
+		begin_and_end(use_at_the_end, n % (ROUNDS - 1) + 1);
 	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(hwheel_destroy(of_all), 0);
 }

@@ -70,7 +70,7 @@ void histogram_since(struct histogram *h, struct reading *seen,
 void histogram_summary(struct histogram *h, const struct reading *part,
 		       struct summary *s);
 
-/* The least value of a bucket; that of the next, less 1, is its greatest. */
+/* The least value of a bucket. The greatest one is the least value of the next bucket, less 1. */
 uint64_t bucket_low(unsigned int bucket);
 
 /* As files. */

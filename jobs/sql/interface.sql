@@ -1067,9 +1067,10 @@ RETURNS bigint LANGUAGE sql STABLE
 
 -- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
 -- each. With a limit for each tenant it leases 200 at most. A lease lasts for the time that is
--- given, by default the timeout of the job. A lease that runs out is an attempt that failed. The call needs a transaction of its own: if it
--- is rolled back, so are the leases and the attempts. A test that schedules, runs and rolls back
--- in one transaction wants just that: SET LOCAL hwheel.test = on.
+-- given, by default the timeout of the job. A lease that runs out is an attempt that failed. The
+-- call needs a transaction of its own: if it is rolled back, so are the leases and the attempts. A
+-- test that schedules, runs and rolls back in one transaction wants just that: SET LOCAL
+-- hwheel.test = on.
 CREATE OR REPLACE FUNCTION hwheel.take(queue text, at_most int DEFAULT 1,
 	lease_length interval DEFAULT NULL)
 RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,

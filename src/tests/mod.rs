@@ -158,7 +158,7 @@ impl<F: Fn()> Caller for Waking<F> {
     }
 }
 
-/// What a short call answers, as the long ones do.
+/// The answer of a short call, in the form in which the long calls answer.
 fn result(answer: Answer) -> Result<bool, Error> {
     let refusals = [Error::Stale, Error::Shutdown];
     match refusals.into_iter().find(|e| *e as i32 == answer) {
