@@ -101,8 +101,6 @@ pub(crate) fn is(error: &Failure, code: &str) -> bool {
 
 /// Whether the database works, and refuses what the call wants for one of its jobs.
 pub(crate) fn is_refusal(error: &Failure) -> bool {
-    let error = error.downcast_ref::<tokio_postgres::Error>();
-    let state = error.and_then(tokio_postgres::Error::code);
     let troubles = ["08", "25", "28", "3D", "53", "57", "58", "XX"];
-    state.is_some_and(|state| !troubles.iter().any(|class| state.code().starts_with(class)))
+    is(error, "") && !troubles.iter().any(|class| is(error, class))
 }
