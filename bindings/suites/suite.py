@@ -53,7 +53,7 @@ def loop():
 
     class Loop(type(closed(hwheel.loop_factory(base)))):
         def __init__(self, *args):
-            super().__init__(*args, wheel=hwheel.EventWheel(), is_virtual=False)
+            super().__init__(*args, wheel=hwheel.EventWheel(owned=True), is_virtual=False)
             counts["loops"] += 1
 
         def call_at(self, when, callback, *args, context=None):
