@@ -210,7 +210,7 @@ BEGIN
 		END;
 	END LOOP;
 	-- Whoever needs a gate makes it again.
-	DELETE FROM hwheel.gate WHERE queue IN (SELECT g.queue FROM hwheel.gate g
+	DELETE FROM hwheel.gate WHERE (queue, slot) IN (SELECT g.queue, g.slot FROM hwheel.gate g
 		WHERE NOT EXISTS (SELECT FROM hwheel.queue q WHERE q.name = g.queue)
 			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
 				AND (kind <> 'app' OR due = '-infinity'))

@@ -6,24 +6,29 @@
 
 -- Whether runs of a queue may begin. If so, nobody changes the queue before the transaction
 -- has ended, and its next statement sees what the queue is. False: somebody is changing it.
+-- Of the rows of a gate it shares the one of its process: where many share a row, PostgreSQL keeps
+-- a list of them, and each pays for the list.
 CREATE OR REPLACE FUNCTION hwheel._pass(name text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	mine constant int := pg_backend_pid() % 16;
 BEGIN
-	PERFORM FROM hwheel.gate g WHERE g.queue = name FOR SHARE SKIP LOCKED;
+	PERFORM FROM hwheel.gate g WHERE g.queue = name AND g.slot = mine FOR SHARE SKIP LOCKED;
 	IF FOUND THEN
 		RETURN true;
-	ELSIF EXISTS (SELECT FROM hwheel.gate g WHERE g.queue = name) THEN
+	ELSIF EXISTS (SELECT FROM hwheel.gate g WHERE g.queue = name AND g.slot = mine) THEN
 		RETURN false;
 	END IF;
-	RETURN hwheel._make_gate(name);
+	RETURN hwheel._make_gate(name, mine);
 END $$;
 
--- Makes the gate of a queue, and passes it. False: a transaction that is open has made it.
-CREATE OR REPLACE FUNCTION hwheel._make_gate(name text) RETURNS boolean
+-- Makes a row of the gate of a queue, and shares it. False: a transaction that is open has made it.
+CREATE OR REPLACE FUNCTION hwheel._make_gate(name text, slot int) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '200 ms' SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	INSERT INTO hwheel.gate (queue) VALUES (name) ON CONFLICT DO NOTHING;
-	PERFORM FROM hwheel.gate g WHERE g.queue = name FOR SHARE SKIP LOCKED;
+	INSERT INTO hwheel.gate (queue, slot) VALUES (name, _make_gate.slot) ON CONFLICT DO NOTHING;
+	PERFORM FROM hwheel.gate g WHERE g.queue = name AND g.slot = _make_gate.slot
+		FOR SHARE SKIP LOCKED;
 	RETURN FOUND;
 EXCEPTION WHEN lock_not_available THEN
 	RETURN false;
@@ -36,11 +41,13 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 		WHERE n IS NOT NULL AND hwheel._pass(n));
 $$;
 
--- Holds the gate of a queue until the end of the transaction.
+-- Holds the gate of a queue until the end of the transaction: all its rows, in their order, so
+-- that two who hold it wait for each other at the first.
 CREATE OR REPLACE FUNCTION hwheel._hold_gate(name text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	INSERT INTO hwheel.gate (queue, changed_at) VALUES (name, clock_timestamp())
-	ON CONFLICT (queue) DO UPDATE SET changed_at = excluded.changed_at;
+	INSERT INTO hwheel.gate (queue, slot, changed_at)
+		SELECT name, slot, clock_timestamp() FROM generate_series(0, 15) slot ORDER BY slot
+	ON CONFLICT (queue, slot) DO UPDATE SET changed_at = excluded.changed_at;
 $$;
 
 -- The clock of the server went back: a lease ends later than any that begins now. It lasts as long

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::{DbError, SqlState};
 
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../sql/1.sql"),
     include_str!("../sql/2.sql"),
     include_str!("../sql/3.sql"),
@@ -27,6 +27,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../sql/5.sql"),
     include_str!("../sql/6.sql"),
     include_str!("../sql/7.sql"),
+    include_str!("../sql/8.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [

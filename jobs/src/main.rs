@@ -102,9 +102,9 @@
 //! A queue is a name, and perhaps limits. The claim of a node takes no job of a queue that
 //! is paused. The limits of a queue are leased to one node with the node's own lease: no
 //! other node claims its jobs, and that node keeps them without a further query
-//! (`queues.rs`). Each queue has a gate, a row that claims share. A user who pauses the queue or
-//! changes its limits holds the row until the transaction ends, and takes the claims of the queue
-//! back. A claim passes by a queue whose gate is held.
+//! (`queues.rs`). Each queue has a gate: 16 rows, of which each process that claims shares one. A
+//! user who pauses the queue or changes its limits holds all of them until the transaction ends,
+//! and takes the claims of the queue back. A claim passes by a queue whose gate is held.
 //!
 //! The holder of a rate writes down when the queue had no start left, with each turn and when it
 //! leaves. So a rate goes on where it was.

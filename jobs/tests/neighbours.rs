@@ -419,6 +419,8 @@ fn the_table_refuses_rows_that_no_function_writes() {
         "queue = E'a\"\\n'",
         "priority = 2147483647",
         "headers = '[]'",
+        "tenant = ''",
+        "tried = '{}'",
     ] {
         let why = db.refusal(&format!("UPDATE hwheel.job SET {what}"));
         assert!(why.contains("violates check constraint"), "{what}: {why}");

@@ -198,6 +198,44 @@ fn no_run_of_a_paused_queue_starts_and_none_is_lost() {
     db.execute("SELECT hwheel.cancel('tick')");
 }
 
+/// Each taker shares a row of the gate, and not all share the same.
+#[test]
+fn a_queue_is_changed_when_all_who_take_from_it_have_ended() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule('k' || i, now(), queue => 'q') FROM generate_series(1, 5) i",
+    );
+    let mut takers: Vec<_> = (0..4).map(|_| db.client()).collect();
+    let mut slots = std::collections::BTreeSet::new();
+    for taker in &mut takers {
+        let slot: i32 = taker
+            .query_one("SELECT pg_backend_pid() % 16", &[])
+            .unwrap()
+            .get(0);
+        slots.insert(slot);
+        taker.batch_execute("BEGIN").unwrap();
+        assert_eq!(take(taker, "q", 1).len(), 1);
+    }
+    while let Some(mut taker) = takers.pop() {
+        let why = db.refusal("SET lock_timeout = '100 ms'; SELECT hwheel.pause_queue('q')");
+        assert!(why.contains("lock timeout"), "{why}");
+        taker.batch_execute("COMMIT").unwrap();
+    }
+    let rows = db.rows("SELECT slot FROM hwheel.gate WHERE queue = 'q' ORDER BY slot");
+    let rows: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(rows, slots.into_iter().collect::<Vec<_>>());
+    let mut other = db.client();
+    other
+        .batch_execute("BEGIN; SELECT hwheel.pause_queue('q')")
+        .unwrap();
+    // Whatever their rows, nobody passes.
+    for _ in 0..17 {
+        assert_eq!(take(&mut db.client(), "q", 1).len(), 0);
+    }
+    other.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(take(&mut db.client(), "q", 1).len(), 1);
+}
+
 /// The effect of a job and its end are one transaction.
 #[test]
 fn an_application_ends_a_job_with_its_effect_once() {
