@@ -1,21 +1,12 @@
 /* hwheel_advance(): order, batches, the clock that does not go back, one driver at a time. */
-#include "held.h"
 #include "ktap.h"
 
 static const struct shape {
 	uint32_t levels, slots;
 } shapes[] = { { 1, 2 }, { 1, 256 }, { 2, 4 }, { 3, 16 }, { 8, 64 }, { 0, 0 } };
-enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { SHAPES = COUNT(shapes) };
 
-static uint64_t rnd_state = 88172645463325252u;
-
-static uint64_t rnd(void)
-{
-	uint64_t x = rnd_state;
-
-	x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-	return rnd_state = x;
-}
+static uint64_t dice = 88172645463325252u;
 
 TEST(the_clock_is_what_was_said)
 {
@@ -71,8 +62,8 @@ TEST(timers_fire_in_the_order_of_their_ticks)
 
 		last = calls = 0;
 		for (int i = 0; i < N; i++)
-			CHECK_EQ(hwheel_once(w, rnd() % (SEC << i % 12), is_called ? in_order : NULL, 0,
-					     0, NULL), 0);
+			CHECK_EQ(hwheel_once(w, ktap_dice(&dice) % (SEC << i % 12), is_called ? in_order : NULL,
+					     0, 0, NULL), 0);
 		/* after a stall, all at once */
 		CHECK_EQ(hwheel_advance(w, 17 * MS + (SEC << 12), e, N, NULL), is_called ? 0 : N);
 		for (int i = 0; i < N && !is_called; i++)
@@ -97,8 +88,8 @@ TEST(a_small_batch_is_resumed)
 
 			memset(seen, 0, sizeof seen);
 			for (int i = 0; i < N; i++)
-				CHECK_EQ(hwheel_once(w, rnd() % 40 * MS * (1 + 10 * (uint64_t)(i % 3)),
-						      NULL, (uint64_t)i, 0, NULL), 0);
+				CHECK_EQ(hwheel_once(w, ktap_dice(&dice) % 40 * MS * (1 + 10 * (uint64_t)(i % 3)),
+						     NULL, (uint64_t)i, 0, NULL), 0);
 			do {
 				memset(e, 0xff, sizeof e);
 				n = hwheel_advance(w, 2 * SEC, e, max, NULL);
@@ -218,24 +209,21 @@ TEST(a_second_driver_is_refused)
 	struct hwheel_event e;
 	pthread_t thread;
 	int same, later, drain;
-	uint64_t now = 0;
 
-	held = release = 0;
-	CHECK_EQ(hwheel_once(w, MS, hold, 0, 0, NULL), 0);
+	ktap_held = ktap_may_go = 0;
+	CHECK_EQ(hwheel_once(w, MS, ktap_hold, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, advance_to_a_second, w), 0);
-	while (!atomic_load(&held))
-		ktap_sleep_ms(1);
+	ktap_begin(&thread, 1, advance_to_a_second, w);
+	ktap_until(&ktap_held, 1);
 	same = hwheel_advance(w, SEC, &e, 1, NULL);
 	later = hwheel_advance(w, 3600 * SEC, &e, 1, NULL);
 	drain = hwheel_drain(w, &e, 1);
-	atomic_store(&release, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(hwheel_now(w, &now), 0);
+	atomic_store(&ktap_may_go, 1);
+	ktap_end(&thread, 1);
 	CHECK_EQ(same, -EBUSY);
 	CHECK_EQ(later, -EBUSY);
 	CHECK_EQ(drain, -EBUSY);
-	CHECK_EQ(now, SEC);
+	CHECK_EQ(ktap_now(w), SEC);
 }
 
 TEST(the_greatest_jump_fires_everything)
@@ -281,7 +269,7 @@ TEST(far_timers_are_not_gone_through_again_and_again)
 	int n, fired = 0;
 
 	for (int i = 0; i < TIMERS; i++)
-		CHECK_EQ(hwheel_once(w, rnd() % (UINT64_C(1) << 54), NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, ktap_dice(&dice) % (UINT64_C(1) << 54), NULL, 0, 0, NULL), 0);
 	begin = ktap_cpu();
 	do {
 		n = hwheel_advance(w, UINT64_C(1) << 55, events, 64, NULL);

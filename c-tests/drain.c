@@ -38,10 +38,9 @@ TEST(every_timer_that_has_not_fired_exactly_once)
 {
 	static const uint32_t batches[] = { 1, 2, 3, 7, 64, 600, N };
 
-	for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
+	for (size_t b = 0; b < COUNT(batches); b++) {
 		WHEEL w = ktap_manual(0, 0, 0, 0);
 		struct hwheel_event e[N];
-		struct hwheel_stats s = { .size = sizeof s };
 		unsigned want = 0;
 
 		calls = 0;
@@ -76,7 +75,6 @@ TEST(every_timer_that_has_not_fired_exactly_once)
 			CHECK_EQ(seen[i], 1);
 		CHECK_EQ(calls, 0);
 		/* those that free themselves are freed, the others are left */
-		CHECK_EQ(hwheel_get_stats(w, &s), 0);
 		want = 0;
 		for (int i = 0; i < N; i++) {
 			if (i % 8 < 4 || i % 4 < 2) {
@@ -86,7 +84,7 @@ TEST(every_timer_that_has_not_fired_exactly_once)
 				want++;
 			}
 		}
-		CHECK_EQ(s.live, want);
+		CHECK_EQ(stats(w).live, want);
 	}
 }
 
@@ -238,7 +236,7 @@ TEST(it_takes_no_timer_and_arms_none)
 	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), -ESHUTDOWN);
 	CHECK_EQ(hwheel_every(w, SEC, SEC, 0, NULL, 0, 0, &none), -ESHUTDOWN);
 	CHECK_EQ(none, 77);
-	for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
+	for (size_t f = 0; f < COUNT(flags); f++) {
 		CHECK_EQ(hwheel_timer_mod(w, t, SEC, flags[f]), -ESHUTDOWN);
 		result = 77;
 		CHECK_EQ(hwheel_timer_mod_many(w, &t, &time, 1, flags[f], &result), 0);
@@ -254,7 +252,7 @@ TEST(it_takes_no_timer_and_arms_none)
 	CHECK_EQ(hwheel_timer_shutdown(w, t), 0);
 	/* nothing is left to fire, and all else goes on */
 	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_next_expiry(w, &time), 0);
+	CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 	CHECK_EQ(hwheel_timer_free(w, t), 0);
 	CHECK_EQ(hwheel_timer_free(w, resting), 0);
 	CHECK_EQ(stats(w).live, 0);
@@ -307,7 +305,7 @@ TEST(a_drained_timer_is_not_cancelled_as_well)
 			CHECK_EQ(hwheel_once(w, (1 + i * 7919 % 99991) * MS, count, i, 0,
 					      &many[i]), 0);
 		}
-		CHECK_EQ(pthread_create(&thread, NULL, cancel_all, w), 0);
+		ktap_begin(&thread, 1, cancel_all, w);
 		do {
 			n = hwheel_drain(w, events, COUNT(events));
 			for (int i = 0; i < n; i++) {
@@ -319,7 +317,7 @@ TEST(a_drained_timer_is_not_cancelled_as_well)
 		CHECK(n >= 0);
 		/* all is done when it says so */
 		CHECK_EQ(hwheel_advance(w, 300 * SEC, NULL, 0, NULL), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_end(&thread, 1);
 		CHECK_EQ(calls, 0);
 		for (unsigned i = 0; i < DRAINED; i++)
 			CHECK_EQ(ends[i], 1);

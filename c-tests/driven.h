@@ -61,9 +61,9 @@ static inline void to(struct hwheel *w, uint64_t now)
 /* From one expiry to the next; the wheel is empty at the end. */
 static inline void each_expiry(struct hwheel *w)
 {
-	uint64_t next = 0;
+	uint64_t next;
 
-	for (unsigned n = 0; hwheel_next_expiry(w, &next) == 1; n++) {
+	for (unsigned n = 0; (next = ktap_next(w)) != HWHEEL_NEVER; n++) {
 		CHECK(n < 100000);
 		CHECK(next > driven);
 		to(w, next);

@@ -74,15 +74,10 @@ static void try_everything_and_destroy(void)
 
 static void use_an_own_wheel(void)
 {
-	struct hwheel_options o;
-	struct hwheel *mine = NULL;
+	struct hwheel *mine = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	CHECK_EQ(hwheel_create(&o, &mine), 0);
 	CHECK_EQ(hwheel_once(mine, MS, NULL, 5, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_pending(mine, of_parent), -ESTALE);
 	CHECK_EQ(hwheel_advance(mine, SEC, e, 2, NULL), 1);
@@ -91,8 +86,7 @@ static void use_an_own_wheel(void)
 	/* with a thread of its own */
 	mine = ktap_started(NULL);
 	CHECK_EQ(hwheel_once(mine, MS, count, 0, 0, NULL), 0);
-	while (atomic_load(&calls) == 0)
-		ktap_sleep_ms(1);
+	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_destroy(mine), 0);
 	/* the parent's is still not to be used */
 	CHECK_EQ(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
@@ -118,10 +112,8 @@ static void arm_manual(void)
 static void goes_on(void)
 {
 	struct hwheel_event e;
-	uint64_t now = 77;
 
-	CHECK_EQ(hwheel_now(w, &now), 0);
-	CHECK_EQ(now, 0);
+	CHECK_EQ(ktap_now(w), 0);
 	CHECK_EQ(hwheel_timer_pending(w, of_parent), 1);
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1, NULL), 0);
@@ -153,28 +145,23 @@ TEST(a_child_makes_its_own_wheel)
 	goes_on();
 }
 
+static struct hwheel *of_the_child;
+
+static void use_neither_wheel_before(void)
+{
+	CHECK_EQ(hwheel_once(of_the_child, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
+	try_everything();
+	use_an_own_wheel_and_destroy();
+	CHECK_EQ(hwheel_destroy(of_the_child), 0);
+}
+
 static void a_grandchild_too(void)
 {
-	struct hwheel *mine = ktap_made(NULL);
-	int status = 0;
-	pid_t child;
-
-	CHECK_EQ(hwheel_once(mine, 3600 * SEC, NULL, 0, 0, NULL), 0);
-	child = fork();
-	CHECK_EQ(child < 0, 0);
-	if (child == 0) {
-		alarm(30);
-		CHECK_EQ(hwheel_once(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
-		try_everything();
-		use_an_own_wheel();
-		CHECK_EQ(hwheel_destroy(mine), 0);
-		CHECK_EQ(hwheel_destroy(w), 0);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	CHECK_EQ(status, 0);
-	CHECK_EQ(hwheel_once(mine, MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_destroy(mine), 0);
+	of_the_child = ktap_made(NULL);
+	CHECK_EQ(hwheel_once(of_the_child, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	in_a_child(use_neither_wheel_before);
+	CHECK_EQ(hwheel_once(of_the_child, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(of_the_child), 0);
 }
 
 TEST(generations_of_children)
@@ -223,6 +210,15 @@ TEST(the_parents_tick_thread_goes_on)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Memory that a child shares with its parent. */
+static void *map_shared(void)
+{
+	void *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(at != MAP_FAILED);
+	return at;
+}
+
 /* The result that a child of a callback got. */
 static int *inner;
 
@@ -249,8 +245,7 @@ TEST(a_fork_in_a_callback)
 	struct hwheel_event e;
 
 	w = ktap_manual(0, 0, 0, 0);
-	inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(inner != MAP_FAILED);
+	inner = map_shared();
 	CHECK_EQ(hwheel_once(w, MS, fork_inside, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, 2 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 1);
@@ -294,8 +289,7 @@ TEST(a_child_that_returns_from_the_callback)
 		int got;
 
 		w = ktap_manual(0, 0, 0, 0);
-		inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		CHECK(inner != MAP_FAILED);
+		inner = map_shared();
 		atomic_store(&calls, 0);
 		arm_either(stays, MS, count);
 		arm_either(stays, MS, fork_and_return);
@@ -362,8 +356,7 @@ static void fork_and_go_on(struct hwheel *wheel, const struct hwheel_event *e)
 static void one_of_eleven_forks(unsigned workers, hwheel_executor_fn executor)
 {
 	parent = getpid();
-	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK((void *)shared != MAP_FAILED);
+	shared = map_shared();
 	w = MADE(.workers = workers, .executor = executor);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_go_on, 0, 0, NULL), 0);
 	for (unsigned i = 0; i < 10; i++)
@@ -373,13 +366,9 @@ static void one_of_eleven_forks(unsigned workers, hwheel_executor_fn executor)
 /* All fired in the parent, none in the child, which has ended by itself. */
 static void all_in_the_parent(void)
 {
-	int status = -1;
-
-	for (int i = 0; i < 1000 && shared[IN_PARENT] < 11; i++)
-		usleep(10000);
+	ktap_until(&shared[IN_PARENT], 11);
 	CHECK_EQ(shared[IN_PARENT], 11);
-	CHECK_EQ(waitpid(shared[CHILD], &status, 0), shared[CHILD]);
-	CHECK_EQ(status, 0);
+	CHECK_EQ(status_of(shared[CHILD]), 0);
 	CHECK_EQ(shared[IN_CHILD], 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	munmap((void *)shared, 4096);
@@ -476,11 +465,10 @@ static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_e
 /* Since its arm the thread has used 17 other wheels. */
 TEST(a_child_that_destroys_another_wheel_and_returns)
 {
-	int got, status = -1;
+	int got;
 
 	parent = getpid();
-	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK((void *)shared != MAP_FAILED);
+	shared = map_shared();
 	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = take_no_notice);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_destroy_another, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
@@ -492,8 +480,7 @@ TEST(a_child_that_destroys_another_wheel_and_returns)
 	if (getpid() != parent)
 		_exit(got == 1 ? 0 : 1);
 	CHECK_EQ(got, 1);
-	CHECK_EQ(waitpid(shared[CHILD], &status, 0), shared[CHILD]);
-	CHECK_EQ(status, 0);
+	CHECK_EQ(status_of(shared[CHILD]), 0);
 	for (int i = 0; i < OTHERS; i++)
 		CHECK_EQ(hwheel_destroy(others[i]), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -501,23 +488,15 @@ TEST(a_child_that_destroys_another_wheel_and_returns)
 }
 
 /* A child's thread that has not used the parent's wheel. */
-static void delete_it(void)
+static void *delete_it(void *unused)
 {
 	CHECK_EQ(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
-}
-
-static void *delete_in_thread(void *unused)
-{
-	delete_it();
 	return unused;
 }
 
 static void delete_in_a_new_thread(void)
 {
-	pthread_t p;
-
-	CHECK_EQ(pthread_create(&p, NULL, delete_in_thread, NULL), 0);
-	CHECK_EQ(pthread_join(p, NULL), 0);
+	ktap_in_a_thread(delete_it, NULL);
 }
 
 TEST(a_new_thread_of_a_child)

@@ -8,11 +8,6 @@
 
 static struct hwheel_event events[ROOM];
 
-static uint64_t live(struct hwheel *w)
-{
-	return stats(w).live;
-}
-
 TEST(every_call_says_what_it_found)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
@@ -20,18 +15,18 @@ TEST(every_call_says_what_it_found)
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 7, 0), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
 	CHECK_EQ(hwheel_key_pending(w, KEY("b")), 0);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), 2 * MS, 0), 1);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 3 * MS, NULL, 8, 0), 1);
-	CHECK_EQ(live(w), 1);
+	CHECK_EQ(stats(w).live, 1);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 1);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 0);
 }
 
@@ -51,7 +46,7 @@ TEST(bad_arguments_change_nothing)
 		CHECK_EQ(hwheel_key_delete(w, key, lengths[i]), -EINVAL);
 		CHECK_EQ(hwheel_key_pending(w, key, lengths[i]), -EINVAL);
 	}
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 TEST(keys_are_bytes_of_any_kind_and_are_copied)
@@ -65,7 +60,7 @@ TEST(keys_are_bytes_of_any_kind_and_are_copied)
 	memset(key, 0, sizeof key);
 	for (uint32_t len = 1; len <= sizeof key; len++)
 		CHECK_EQ(hwheel_key_set(w, key, len, MS, NULL, len, 0), 0);
-	CHECK_EQ(live(w), 256);
+	CHECK_EQ(stats(w).live, 256);
 	key[254] = 1;
 	CHECK_EQ(hwheel_key_pending(w, key, 255), 0);
 	key[254] = 0;
@@ -76,7 +71,7 @@ TEST(keys_are_bytes_of_any_kind_and_are_copied)
 	CHECK_EQ(hwheel_key_delete(w, &number, sizeof number), 1);
 	for (uint32_t len = 1; len <= sizeof key; len++)
 		CHECK_EQ(hwheel_key_delete(w, key, len), 1);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 TEST(a_number_is_the_key_of_its_bytes)
@@ -108,7 +103,7 @@ TEST(a_number_is_the_key_of_its_bytes)
 	CHECK_EQ(hwheel_key_delete(w, &ids[2], sizeof ids[2]), 1);
 	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, UINT64_MAX);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 TEST(it_fires_once_and_is_gone)
@@ -125,7 +120,7 @@ TEST(it_fires_once_and_is_gone)
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 	/* the key is free for another */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 6 * MS, NULL, 8, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_advance(w, 6 * MS, events, ROOM, NULL), 1);
@@ -134,7 +129,7 @@ TEST(it_fires_once_and_is_gone)
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 0, NULL, 9, 0), 0);
 	CHECK_EQ(hwheel_advance(w, 8 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 static uint64_t seen[ROOM];
@@ -167,7 +162,7 @@ TEST(set_takes_deadline_callback_and_cookie)
 	CHECK_EQ(hwheel_advance(w, 40 * MS, events, ROOM, NULL), 0);
 	CHECK_EQ(calls, 2);
 	CHECK_EQ(seen[1], 6);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 TEST(never_is_a_deadline_to_move_away_from)
@@ -206,7 +201,7 @@ TEST(a_callback_may_set_its_own_key_again)
 	for (unsigned tick = 1; tick <= 5; tick++) {
 		CHECK_EQ(hwheel_advance(w, tick * MS, events, ROOM, NULL), 0);
 		CHECK_EQ(calls, tick < 3 ? tick : 3);
-		CHECK_EQ(live(w), tick < 3);
+		CHECK_EQ(stats(w).live, tick < 3);
 		CHECK_EQ(answers[0], 0);
 		CHECK_EQ(answers[1], 0);
 		CHECK_EQ(answers[2], -ESTALE);
@@ -234,14 +229,14 @@ TEST(drain_hands_back_and_empties)
 		}
 	} while (n == 7);
 	CHECK_EQ(sum, 5050);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 	for (uint64_t i = 1; i <= 100; i++) {
 		CHECK_EQ(hwheel_key_pending(w, &i, sizeof i), 0);
 		CHECK_EQ(hwheel_key_mod(w, &i, sizeof i, MS, 0), -ESHUTDOWN);
 		CHECK_EQ(hwheel_key_delete(w, &i, sizeof i), 0);
 		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, MS, NULL, i, 0), -ESHUTDOWN);
 	}
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 TEST(destroy_frees_what_is_pending)
@@ -313,11 +308,11 @@ static void *set_until_forked(void *wheel)
 
 TEST(a_child_destroys_its_copy_whoever_held_a_lock)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	pthread_t thread;
 
 	atomic_store(&forked, 0);
-	CHECK_EQ(pthread_create(&thread, NULL, set_until_forked, w), 0);
+	ktap_begin(&thread, 1, set_until_forked, w);
 	for (int i = 0; i < 50; i++) {
 		int status = 0;
 		pid_t child = fork();
@@ -332,8 +327,7 @@ TEST(a_child_destroys_its_copy_whoever_held_a_lock)
 		CHECK_EQ(status, 0);
 	}
 	atomic_store(&forked, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	ktap_end(&thread, 1);
 }
 
 /*
@@ -374,7 +368,7 @@ static void *storm(void *first)
 	uint64_t x = cookie + 88172645463325252u;
 
 	while (cookie < last) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		ktap_dice(&x);
 		uint64_t key = (x >> 20) % storm_keys, delay = (x >> 30) % 4000;
 		/* some are there to be deleted, however fast the driver is */
 		if ((x >> 46) % 4 == 0)
@@ -437,8 +431,7 @@ static void storm_of(enum driver driver)
 			drive(poll_it);
 		sched_yield();
 	}
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_end(threads, 2);
 	CHECK_EQ(hwheel_stop(storm_wheel), 0);
 	do {
 		n = drive(hwheel_drain);

@@ -258,6 +258,26 @@ static inline uint64_t ktap_now(struct hwheel *w)
 	return ns;
 }
 
+/* The time until a pending timer fires. */
+static inline uint64_t ktap_left(struct hwheel *w, hwheel_timer_t t)
+{
+	uint64_t ns = 0;
+
+	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
+	return ns;
+}
+
+/* The next expiry, or HWHEEL_NEVER: then the call has written nothing. */
+static inline uint64_t ktap_next(struct hwheel *w)
+{
+	const uint64_t untouched = UINT64_MAX - 77;
+	uint64_t next = untouched;
+	int some = hwheel_next_expiry(w, &next);
+
+	CHECK(some == (next != untouched));
+	return some ? next : HWHEEL_NEVER;
+}
+
 static inline struct hwheel_stats stats(struct hwheel *w)
 {
 	struct hwheel_stats s;
@@ -295,12 +315,55 @@ static inline void ktap_sleep_ms(unsigned ms)
 		;
 }
 
-/* Waits until a count is high enough. */
-static inline void ktap_until(atomic_int *what, int at_least)
+/* Waits until a count, of any type, is high enough. */
+#define ktap_until(count, least) do { \
+	const __typeof__(least) ktap_least = (least); \
+\
+	for (int ktap_ms = 0; ktap_ms < 20000 && atomic_load(count) < ktap_least; ktap_ms++) \
+		ktap_sleep_ms(1); \
+	CHECK(atomic_load(count) >= ktap_least); \
+} while (0)
+
+/* Begins threads that run the same function, and waits until they have ended. */
+static inline void ktap_begin(pthread_t *threads, int n, void *(*run)(void *), void *arg)
 {
-	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, run, arg), 0);
+}
+
+static inline void ktap_end(const pthread_t *threads, int n)
+{
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+/* Runs a function in another thread, and waits for its end. */
+static inline void ktap_in_a_thread(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	ktap_begin(&thread, 1, run, arg);
+	ktap_end(&thread, 1);
+}
+
+/* A callback that does not return until the test lets it go; whether it is inside, and may go. */
+static atomic_int ktap_held, ktap_may_go;
+
+static inline void ktap_hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	atomic_store(&ktap_held, 1);
+	for (int i = 0; i < 20000 && !atomic_load(&ktap_may_go); i++)
 		ktap_sleep_ms(1);
-	CHECK(atomic_load(what) >= at_least);
+	atomic_store(&ktap_held, 0);
+}
+
+/* Numbers that look random: the next one. */
+static inline uint64_t ktap_dice(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x;
 }
 
 /* Whether a thread of this process, by that id, sleeps. */

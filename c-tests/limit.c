@@ -25,7 +25,7 @@ TEST(the_limit_is_exact)
 {
 	static const uint32_t limits[] = { 1, 2, 100, 32768, 32769 };
 
-	for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+	for (size_t i = 0; i < COUNT(limits); i++) {
 		WHEEL w = limited(limits[i]);
 
 		for (uint32_t n = 0; n < limits[i]; n++)
@@ -100,13 +100,10 @@ TEST(what_another_thread_has_freed_is_room)
 {
 	other.w = limited(100);
 	for (int round = 0; round < 10; round++) {
-		pthread_t thread;
-
 		for (int i = 0; i < 100; i++)
 			CHECK_EQ(hwheel_timer_setup(other.w, NULL, 0, &other.t[i]), 0);
 		full(other.w);
-		CHECK_EQ(pthread_create(&thread, NULL, free_them, NULL), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_in_a_thread(free_them, NULL);
 	}
 	CHECK_EQ(hwheel_destroy(other.w), 0);
 }
@@ -182,9 +179,8 @@ TEST(a_timer_that_was_freed_is_room_at_once)
 	makers = MAKERS;
 	for (int i = 0; i < MAKERS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, make_them, &made[i]), 0);
-	CHECK_EQ(pthread_create(&threads[MAKERS], NULL, free_what_is_made, NULL), 0);
-	for (int i = 0; i <= MAKERS; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_begin(&threads[MAKERS], 1, free_what_is_made, NULL);
+	ktap_end(threads, MAKERS + 1);
 	CHECK(refused <= MAKERS * ROUNDS / 1000);
 	CHECK_EQ(hwheel_destroy(other.w), 0);
 }

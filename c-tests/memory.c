@@ -52,8 +52,7 @@ static const char *const driver_names[] = {
 
 static uint64_t roll(void)
 {
-	dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
-	return dice >> 3;
+	return ktap_dice(&dice) >> 3;
 }
 
 static void arm(unsigned i, uint64_t at)
@@ -131,7 +130,6 @@ static void (*const patterns[])(uint64_t n) = {
 static void drive(enum driver driver)
 {
 	struct pollfd readable = { .events = POLLIN };
-	uint64_t next;
 
 	switch (driver) {
 	case FRAMES:
@@ -149,7 +147,7 @@ static void drive(enum driver driver)
 		break;
 	case EXPIRIES:
 		now = ktap_now(wheel);
-		if (hwheel_next_expiry(wheel, &next) == 1 && next <= now)
+		if (ktap_next(wheel) <= now)
 			CHECK_EQ(hwheel_poll(wheel, NULL, 0, NULL), 0);
 		break;
 	case TICK_THREAD:
@@ -394,8 +392,7 @@ TEST(threads_take_no_memory_for_each_slot)
 	wheel = ktap_manual(MS, 1, 65536, 0);
 	CHECK_EQ(pthread_barrier_init(&go, NULL, CROWD + 1), 0);
 	CHECK_EQ(pthread_barrier_init(&gone, NULL, CROWD + 1), 0);
-	for (int i = 0; i < CROWD; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, one_timer_each, NULL), 0);
+	ktap_begin(threads, CROWD, one_timer_each, NULL);
 	for (int i = 0; i < STEPS; i++) {
 		pthread_barrier_wait(&go);
 		pthread_barrier_wait(&gone);
@@ -406,8 +403,7 @@ TEST(threads_take_no_memory_for_each_slot)
 	}
 	/* the buckets themselves are 80 bytes each */
 	CHECK(resident() <= before + 65536 * 80 + (64 << 10));
-	for (int i = 0; i < CROWD; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_end(threads, CROWD);
 	pthread_barrier_destroy(&go);
 	pthread_barrier_destroy(&gone);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
@@ -423,7 +419,7 @@ static void *share(void *seed)
 	uint64_t x = (uintptr_t)seed;
 
 	for (int i = 0; i < 150000; i++) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		ktap_dice(&x);
 		hwheel_timer_t t = atomic_load(&shared[(x >> 20) % SHARED]);
 		int r = hwheel_timer_mod(wheel, t, ((x >> 30) % 1000) * MS, 0);
 
@@ -458,8 +454,7 @@ static void threads_that_share_timers(int is_driven)
 			CHECK_EQ(hwheel_advance(wheel, ktap_now(wheel) + MS, NULL, 0, NULL), 0);
 		CHECK(s.note_bytes <= 256 * (SHARED * THREADS / 63 + 3 * THREADS + 4));
 	}
-	for (int i = 0; i < THREADS; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_end(threads, THREADS);
 	check_books(wheel, SHARED + THREADS, THREADS + 1);
 	CHECK_EQ(hwheel_advance(wheel, ktap_now(wheel) + 2 * SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(wheel).pending, 0);
@@ -487,10 +482,7 @@ TEST(threads_that_come_and_go_leave_nothing)
 		SKIP("the process includes the memory of the emulator");
 	wheel = ktap_manual(MS, 0, 0, 0);
 	for (int i = 0; i < 3000; i++) {
-		pthread_t thread;
-
-		CHECK_EQ(pthread_create(&thread, NULL, arm_and_end, NULL), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_in_a_thread(arm_and_end, NULL);
 		check_books(wheel, 2, 2);
 		if (i == 300)
 			before = resident();
@@ -512,8 +504,7 @@ static void *make_or_free(void *number)
 		uint64_t none = 0, t;
 		_Atomic uint64_t *at;
 
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		at = &many[x % MANY];
+		at = &many[ktap_dice(&x) % MANY];
 		if (!makes) {
 			t = atomic_exchange(at, 0);
 			if (t != 0)
@@ -542,8 +533,7 @@ TEST(threads_that_only_make_or_only_free_stay_bounded)
 		check_books(wheel, MANY + THREADS, THREADS);
 	}
 	atomic_store(&over, 1);
-	for (int i = 0; i < THREADS; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_end(threads, THREADS);
 	check_books(wheel, MANY, THREADS);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
@@ -626,7 +616,7 @@ TEST(a_wheel_takes_little_memory)
 static void locked(void)
 {
 	uint64_t first, before = resident();
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 	hwheel_timer_t t = ktap_armed(w, NULL, 0, SEC);
 
 	first = resident();
@@ -636,7 +626,6 @@ static void locked(void)
 		CHECK_EQ(hwheel_timer_mod(w, t, (uint64_t)(100000 - i) * SEC, 0), 1);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK(resident() <= first + (64 << 10));
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 TEST(memory_that_is_locked)

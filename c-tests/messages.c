@@ -4,8 +4,6 @@
  * test's own.
  */
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include "ktap.h"
 #include "test_clock.h"
 
@@ -60,18 +58,10 @@ static void *send_one(void *cookie)
 	return NULL;
 }
 
-static void in_a_thread(void *(*run)(void *), void *arg)
-{
-	pthread_t thread;
-
-	CHECK_EQ(pthread_create(&thread, NULL, run, arg), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-}
-
 static void send(unsigned cookie, uint64_t at)
 {
 	due[cookie] = at;
-	in_a_thread(send_one, (void *)(uintptr_t)cookie);
+	ktap_in_a_thread(send_one, (void *)(uintptr_t)cookie);
 	CHECK_EQ(result, 0);
 }
 
@@ -137,8 +127,8 @@ TEST(in_the_order_of_their_times)
 {
 	last = 0;
 	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
-	in_a_thread(send_some, (void *)1);
-	in_a_thread(send_some, (void *)150);
+	ktap_in_a_thread(send_some, (void *)1);
+	ktap_in_a_thread(send_some, (void *)150);
 	for (uint64_t i = 0; i < 100; i++)
 		CHECK_EQ(hwheel_once(wheel, i * 3 * MS, fire_in_order, 0, 0, NULL), 0);
 	drive(SEC + 100 * MS);
@@ -323,7 +313,7 @@ TEST(from_a_sender_that_becomes_the_owner)
 	due[9] = SEC + 10 * MS;
 	CHECK_EQ(drive(SEC + MS), HWHEEL_NEVER);
 	CHECK_EQ(hwheel_disown(wheel), 0);
-	in_a_thread(send_and_drive, NULL);
+	ktap_in_a_thread(send_and_drive, NULL);
 	CHECK_EQ(woken, 1);
 	CHECK_EQ(ended[1], 1);
 	CHECK_EQ(ended[9], 1);
@@ -354,7 +344,7 @@ TEST(from_a_callback_of_another_wheel)
 {
 	memset(due, 0, sizeof due);
 	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
-	in_a_thread(run_another, NULL);
+	ktap_in_a_thread(run_another, NULL);
 	drive(SEC);
 	/* A time that has passed is the next tick. */
 	CHECK_EQ(fired, 0);
@@ -400,7 +390,7 @@ TEST(beyond_the_limit_on_timers)
 	for (uint64_t turn = 1; turn < 50; turn++) {
 		for (unsigned i = 0; i < 3; i++)
 			send(i, turn * MS);
-		in_a_thread(send_one, (void *)(uintptr_t)3);
+		ktap_in_a_thread(send_one, (void *)(uintptr_t)3);
 		CHECK_EQ(result, -ENOSPC);
 		CHECK_EQ(hwheel_once(wheel, 0, fire, 3, 0, NULL), -ENOSPC);
 		drive(turn * MS);
@@ -459,10 +449,7 @@ static void *send_until_refused(void *seed_at)
 
 		if (n >= MOST)
 			return NULL;
-		seed ^= seed << 13;
-		seed ^= seed >> 7;
-		seed ^= seed << 17;
-		due[n] = driven + seed % (20 * MS);
+		due[n] = driven + ktap_dice(&seed) % (20 * MS);
 		got = hwheel_once(wheel, due[n], fire, n, HWHEEL_ABS, NULL);
 		if (got == 0)
 			continue;
@@ -511,8 +498,7 @@ TEST(while_the_owner_drives_and_drains)
 			}
 			handed_sum += (uint64_t)got;
 		} while (got == COUNT(e));
-		for (int i = 0; i < SENDERS; i++)
-			CHECK_EQ(pthread_join(senders[i], NULL), 0);
+		ktap_end(senders, SENDERS);
 		/* A drain that comes after the last sender finds nothing. */
 		CHECK_EQ(hwheel_drain(wheel, e, COUNT(e)), 0);
 		CHECK_EQ(early, 0);

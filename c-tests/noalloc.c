@@ -1,7 +1,6 @@
 /* Arming and cancelling call no allocator, and read the clock only if they must. */
 #include <sys/syscall.h>
 #include "child.h"
-#include "ktap.h"
 
 /*
  * This program's own allocator and clock_gettime(), which every library of
@@ -57,13 +56,6 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 {
 	clock_reads++;
 	return (int)syscall(SYS_clock_gettime, clock, t);
-}
-
-static struct hwheel *wheel(void)
-{
-	struct hwheel *w = ktap_made(NULL);
-
-	return w;
 }
 
 /* All that a caller may do on a hot path; the number of calls that failed. */
@@ -150,7 +142,7 @@ TEST(the_counters_count)
 
 TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	unsigned before;
 
 	CHECK_EQ(arm_and_cancel(w, 1), 0);
@@ -161,7 +153,7 @@ TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
 
 TEST(nor_does_the_one_that_made_it)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	unsigned before = allocations;
 
 	CHECK_EQ(arm_and_cancel(w, 1), 0);
@@ -171,7 +163,7 @@ TEST(nor_does_the_one_that_made_it)
 /* Not even where it must map more memory. */
 TEST(nor_when_there_are_many_timers)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	unsigned before = allocations;
 
 	for (int i = 0; i < 100000; i++)
@@ -182,7 +174,7 @@ TEST(nor_when_there_are_many_timers)
 /* By key only where the table grows, or must copy a long key. */
 TEST(nor_does_a_short_key)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	char key[31] = "thirty-one bytes are a long key";
 	unsigned before = 0;
 
@@ -228,12 +220,9 @@ static void *meet(void *arg)
 TEST(a_fresh_thread_calls_no_allocator)
 {
 	memset(&fresh, 0, sizeof fresh);
-	fresh.w[0] = wheel();
+	fresh.w[0] = ktap_made(NULL);
 	for (int i = 0; i < 5; i++) {
-		pthread_t thread;
-
-		CHECK_EQ(pthread_create(&thread, NULL, meet, (void *)(uintptr_t)1), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_in_a_thread(meet, (void *)(uintptr_t)1);
 		CHECK_EQ(fresh.failed, 0);
 		CHECK_EQ(fresh.allocations, 0);
 	}
@@ -242,13 +231,10 @@ TEST(a_fresh_thread_calls_no_allocator)
 
 TEST(nor_one_that_meets_more_wheels_than_it_remembers)
 {
-	pthread_t thread;
-
 	memset(&fresh, 0, sizeof fresh);
 	for (int i = 0; i < 20; i++)
-		fresh.w[i] = wheel();
-	CHECK_EQ(pthread_create(&thread, NULL, meet, (void *)(uintptr_t)20), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+		fresh.w[i] = ktap_made(NULL);
+	ktap_in_a_thread(meet, (void *)(uintptr_t)20);
 	CHECK_EQ(fresh.failed, 0);
 	CHECK_EQ(fresh.allocations, 0);
 	for (int i = 0; i < 20; i++)
@@ -285,11 +271,10 @@ TEST(nor_the_driver_and_its_callbacks)
 
 TEST(a_delay_reads_the_clock)
 {
-	WHEEL w = wheel();
-	unsigned before;
+	WHEEL w = ktap_made(NULL);
 	hwheel_timer_t t = ktap_timer(w);
+	unsigned before = clock_reads;
 
-	before = clock_reads;
 	CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
 	CHECK_EQ(clock_reads - before, 1);
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
@@ -298,14 +283,11 @@ TEST(a_delay_reads_the_clock)
 
 TEST(a_deadline_does_not_read_the_clock)
 {
-	WHEEL w = wheel();
-	hwheel_timer_t t = 0;
-	uint64_t now = 0;
-	unsigned before;
+	WHEEL w = ktap_made(NULL);
+	uint64_t now = ktap_now(w);
+	unsigned before = clock_reads;
+	hwheel_timer_t t = ktap_timer(w);
 
-	CHECK_EQ(hwheel_now(w, &now), 0);
-	before = clock_reads;
-	t = ktap_timer(w);
 	CHECK_EQ(hwheel_timer_mod(w, t, now + 3600 * SEC, HWHEEL_ABS), 0);
 	for (uint64_t i = 0; i < 1000; i++) {
 		CHECK_EQ(hwheel_timer_mod(w, t, now + (5000 - i) * SEC, HWHEEL_ABS), 1);
@@ -323,7 +305,7 @@ TEST(a_deadline_does_not_read_the_clock)
 
 TEST(never_does_not_read_the_clock)
 {
-	WHEEL w = wheel();
+	WHEEL w = ktap_made(NULL);
 	unsigned before = clock_reads;
 
 	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, 0, NULL), 0);

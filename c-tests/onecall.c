@@ -1,4 +1,4 @@
-/* hwheel_once(), hwheel_once(), hwheel_every(): timers that free themselves. */
+/* hwheel_once(), hwheel_every(): timers that free themselves. */
 #include "ktap.h"
 
 static struct {
@@ -14,59 +14,36 @@ static void record(struct hwheel *w, const struct hwheel_event *e)
 	got.last = *e;
 }
 
-static uint64_t live(struct hwheel *w)
-{
-	struct hwheel_stats s = { .size = sizeof s };
-
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s.live;
-}
-
 static void stale(struct hwheel *w, hwheel_timer_t t)
 {
 	CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
 	CHECK_EQ(hwheel_timer_delete(w, t), -ESTALE);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), -ESTALE);
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(after_fires_once_and_is_gone)
+TEST(it_fires_once_and_is_gone)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 5 * MS);
-	hwheel_timer_t t = 0;
-	struct hwheel_event e[2];
+	for (uint32_t flags = 0; flags <= HWHEEL_ABS; flags += HWHEEL_ABS) {
+		WHEEL w = ktap_manual(0, 0, 0, 5 * MS);
+		uint64_t due = flags == HWHEEL_ABS ? 10 * MS : 15 * MS;
+		hwheel_timer_t t = 0;
+		struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 9, 0, &t), 0);
-	CHECK(t != 0);
-	CHECK_EQ(hwheel_timer_pending(w, t), 1);
-	CHECK_EQ(live(w), 1);
-	CHECK_EQ(hwheel_advance(w, 15 * MS - 1, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 15 * MS, e, 2, NULL), 1);
-	CHECK_EQ(e[0].timer, t);
-	CHECK_EQ(e[0].cookie, 9);
-	CHECK_EQ(e[0].deadline_ns, 15 * MS);
-	CHECK_EQ(e[0].missed, 0);
-	CHECK_EQ(e[0].flags, 0);
-	stale(w, t);
-	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 0);
-}
-
-TEST(at_fires_once_and_is_gone)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 5 * MS);
-	hwheel_timer_t t = 0;
-	struct hwheel_event e[2];
-
-	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 9, HWHEEL_ABS, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2, NULL), 1);
-	CHECK_EQ(e[0].timer, t);
-	CHECK_EQ(e[0].deadline_ns, 10 * MS);
-	stale(w, t);
-	/* one that has passed: at the next tick */
-	CHECK_EQ(hwheel_once(w, 1, NULL, 9, HWHEEL_ABS, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 11 * MS, e, 2, NULL), 1);
+		CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 9, flags, &t), 0);
+		CHECK(t != 0);
+		CHECK_EQ(hwheel_timer_pending(w, t), 1);
+		CHECK_EQ(stats(w).live, 1);
+		CHECK_EQ(hwheel_advance(w, due - 1, e, 2, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, due, e, 2, NULL), 1);
+		CHECK_EQ(e[0].timer, t);
+		CHECK_EQ(e[0].cookie, 9);
+		CHECK_EQ(e[0].deadline_ns, due);
+		CHECK_EQ(e[0].missed, 0);
+		CHECK_EQ(e[0].flags, 0);
+		stale(w, t);
+		CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 0);
+	}
 }
 
 TEST(a_callback_is_called_once)
@@ -108,7 +85,7 @@ TEST(delete_and_free_free_it)
 		hwheel_timer_shutdown, hwheel_timer_shutdown_sync,
 	};
 
-	for (size_t i = 0; i < sizeof cancel / sizeof cancel[0]; i++) {
+	for (size_t i = 0; i < COUNT(cancel); i++) {
 		CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, &t), 0);
 		CHECK_EQ(cancel[i](w, t), 1);
 		CHECK_EQ(cancel[i](w, t), -ESTALE);
@@ -146,37 +123,25 @@ static void cancel_self(struct hwheel *w, const struct hwheel_event *e)
 	got.mod = hwheel_timer_mod(w, e->timer, MS, 0);
 }
 
-TEST(a_callback_cancels_its_own_one_shot)
+/* One with a period is armed for the next one. */
+TEST(a_callback_cancels_its_own_timer)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0;
+	for (int is_periodic = 0; is_periodic < 2; is_periodic++) {
+		WHEEL w = ktap_manual(0, 0, 0, 0);
+		hwheel_timer_t t = 0;
 
-	memset(&got, 0, sizeof got);
-	CHECK_EQ(hwheel_once(w, 10 * MS, cancel_self, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(got.calls, 1);
-	CHECK_EQ(got.pending, 0);
-	CHECK_EQ(got.delete, 0);
-	CHECK_EQ(got.again, -ESTALE);
-	CHECK_EQ(got.mod, -ESTALE);
-	stale(w, t);
-}
-
-TEST(a_callback_cancels_its_own_period)
-{
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0;
-
-	memset(&got, 0, sizeof got);
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, cancel_self, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(got.calls, 1);
-	CHECK_EQ(got.pending, 1);
-	CHECK_EQ(got.delete, 1);
-	CHECK_EQ(got.again, -ESTALE);
-	CHECK_EQ(got.mod, -ESTALE);
-	stale(w, t);
+		memset(&got, 0, sizeof got);
+		CHECK_EQ(is_periodic ? hwheel_every(w, 10 * MS, 10 * MS, 0, cancel_self, 0, 0, &t) :
+				       hwheel_once(w, 10 * MS, cancel_self, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0, NULL), 0);
+		CHECK_EQ(got.calls, 1);
+		CHECK_EQ(got.pending, is_periodic);
+		CHECK_EQ(got.delete, is_periodic);
+		CHECK_EQ(got.again, -ESTALE);
+		CHECK_EQ(got.mod, -ESTALE);
+		stale(w, t);
+	}
 }
 
 static void arm_self(struct hwheel *w, const struct hwheel_event *e)
@@ -224,5 +189,5 @@ TEST(a_callback_makes_the_next_one)
 		CHECK_EQ(got.calls, t);
 		CHECK_EQ(got.mod, 0);
 	}
-	CHECK_EQ(live(w), 0);
+	CHECK_EQ(stats(w).live, 0);
 }

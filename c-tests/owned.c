@@ -3,8 +3,6 @@
  * called by the owner, by another thread, by anybody while nobody owns the wheel, and by a
  * forked child, with good arguments and with bad ones.
  */
-#include <pthread.h>
-#include <sys/wait.h>
 #include "child.h"
 
 #define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
@@ -23,24 +21,18 @@ static struct hwheel *make(uint32_t clock)
 	return MADE(.clock = clock, .owned = 1);
 }
 
-/* Runs a function in another thread, and waits for its end. */
-struct body {
-	void (*run)(void);
-};
-
+/* Runs a function without arguments in another thread, and waits for its end. */
 static void *call(void *body)
 {
-	((const struct body *)body)->run();
+	void (**run)(void) = body;
+
+	(*run)();
 	return NULL;
 }
 
 static void in_a_thread(void (*run)(void))
 {
-	struct body body = { run };
-	pthread_t thread;
-
-	CHECK_EQ(pthread_create(&thread, NULL, call, &body), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_in_a_thread(call, &run);
 }
 
 /*
@@ -583,11 +575,10 @@ static void use_a_wheel_of_before(void)
 static void own_another_and_refuse(void)
 {
 	/* It has a number, and it owns a wheel. */
-	struct hwheel *own = make(HWHEEL_CLOCK_MANUAL);
+	WHEEL own = make(HWHEEL_CLOCK_MANUAL);
 
 	to_others = -EPERM;
 	call_everything();
-	CHECK_EQ(hwheel_destroy(own), 0);
 }
 
 TEST(the_next_thread_of_that_number_does_not_own_it)
@@ -710,10 +701,8 @@ TEST(one_of_several_gets_it)
 	winners = refused = 0;
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	CHECK_EQ(pthread_barrier_init(&line, NULL, RACERS), 0);
-	for (int i = 0; i < RACERS; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, race, NULL), 0);
-	for (int i = 0; i < RACERS; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_begin(threads, RACERS, race, NULL);
+	ktap_end(threads, RACERS);
 	CHECK_EQ(pthread_barrier_destroy(&line), 0);
 	CHECK_EQ(winners, RACES);
 	CHECK_EQ(refused, RACES * (RACERS - 1));

@@ -2,17 +2,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/wait.h>
-#include "held.h"
 #include "ktap.h"
 
 /* How long something that must happen may take. */
 #define PATIENCE_MS 20000
-
-static struct hwheel *on_clock(uint32_t clock)
-{
-	return MADE(.clock = clock);
-}
 
 static int readable(int fd, int ms)
 {
@@ -53,7 +46,7 @@ static void take(struct hwheel *w, int fd, struct hwheel_event *e, int want)
 
 TEST(the_descriptor_is_one_and_close_on_exec)
 {
-	struct hwheel *w = on_clock(0);
+	struct hwheel *w = ktap_made(NULL);
 	int fd = hwheel_fd(w);
 
 	CHECK(fd >= 0);
@@ -66,7 +59,7 @@ TEST(the_descriptor_is_one_and_close_on_exec)
 
 TEST(it_is_not_readable_while_nothing_is_due)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	int fd = fresh_fd(w);
 
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
@@ -81,18 +74,17 @@ TEST(epoll_tells_when_a_timer_is_due)
 	};
 
 	for (size_t c = 0; c < 3; c++) {
-		WHEEL w = on_clock(clocks[c]);
+		WHEEL w = MADE(.clock = clocks[c]);
 		struct epoll_event want = { .events = EPOLLIN }, got;
 		struct hwheel_event e;
 		int fd = fresh_fd(w), ep = epoll_create1(EPOLL_CLOEXEC), n = 0;
-		uint64_t before, due = 0, now = 0;
+		uint64_t before, due;
 
 		CHECK(ep >= 0);
 		CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &want), 0);
 		CHECK_EQ(epoll_wait(ep, &got, 1, 0), 0);
 		before = ktap_clock();
-		CHECK_EQ(hwheel_now(w, &due), 0);
-		due += 30 * MS;
+		due = ktap_now(w) + 30 * MS;
 		CHECK_EQ(hwheel_once(w, 30 * MS, NULL, 5, 0, NULL), 0);
 		while (n == 0) {
 			CHECK_EQ(epoll_wait(ep, &got, 1, PATIENCE_MS), 1);
@@ -104,23 +96,20 @@ TEST(epoll_tells_when_a_timer_is_due)
 		if (clocks[c] != HWHEEL_CLOCK_REALTIME)
 			CHECK(ktap_clock() >= before + 30 * MS);
 		CHECK(e.deadline_ns >= due);
-		CHECK_EQ(hwheel_now(w, &now), 0);
-		CHECK(now >= e.deadline_ns);
+		CHECK(ktap_now(w) >= e.deadline_ns);
 		close(ep);
 	}
 }
 
 TEST(never_early_and_in_order)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e[32];
 	int fd = fresh_fd(w), have = 0;
 	uint64_t x = 88172645463325252u, last = 0, end = ktap_clock() + PATIENCE_MS * MS;
 
-	for (int i = 0; i < 300; i++) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		CHECK_EQ(hwheel_once(w, x % (200 * MS), NULL, 0, 0, NULL), 0);
-	}
+	for (int i = 0; i < 300; i++)
+		CHECK_EQ(hwheel_once(w, ktap_dice(&x) % (200 * MS), NULL, 0, 0, NULL), 0);
 	while (have < 300) {
 		int n;
 
@@ -141,7 +130,7 @@ TEST(never_early_and_in_order)
 
 TEST(a_full_batch_leaves_it_readable)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e[6];
 	int fd = fresh_fd(w);
 
@@ -165,7 +154,7 @@ TEST(a_full_batch_leaves_it_readable)
 
 TEST(timers_armed_before_the_descriptor_are_told)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	int fd;
 
@@ -184,7 +173,7 @@ static void *arm_soon(void *w)
 
 TEST(an_arm_of_another_thread_wakes_the_waiter)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	pthread_t thread;
 	int fd = fresh_fd(w);
@@ -200,7 +189,7 @@ TEST(an_arm_of_another_thread_wakes_the_waiter)
 
 TEST(it_works_without_the_descriptor)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	uint64_t before = ktap_clock();
 	int n;
@@ -216,7 +205,7 @@ TEST(it_works_without_the_descriptor)
 
 TEST(without_room_events_are_unclaimed)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
@@ -234,7 +223,7 @@ static void note_thread(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(a_callback_runs_here)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 
 	memset(&ran_on, 0, sizeof ran_on);
 	CHECK_EQ(hwheel_once(w, 0, note_thread, 0, 0, NULL), 0);
@@ -251,22 +240,21 @@ static void *poll_once(void *w)
 
 TEST(a_second_driver_is_refused)
 {
-	WHEEL w = on_clock(0);
+	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	pthread_t thread;
 	int poll, start, drain;
 
-	held = release = 0;
-	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
+	ktap_held = ktap_may_go = 0;
+	CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
-	CHECK_EQ(pthread_create(&thread, NULL, poll_once, w), 0);
-	while (!atomic_load(&held))
-		ktap_sleep_ms(1);
+	ktap_begin(&thread, 1, poll_once, w);
+	ktap_until(&ktap_held, 1);
 	poll = hwheel_poll(w, &e, 1, NULL);
 	start = hwheel_start(w);
 	drain = hwheel_drain(w, &e, 1);
-	atomic_store(&release, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	atomic_store(&ktap_may_go, 1);
+	ktap_end(&thread, 1);
 	CHECK_EQ(poll, -EBUSY);
 	CHECK_EQ(start, -EBUSY);
 	CHECK_EQ(drain, -EBUSY);

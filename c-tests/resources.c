@@ -31,7 +31,7 @@ static rlim_t in_use(void)
 
 CHILD_TEST(without_descriptors_it_is_driven_by_hand)
 {
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 
 	limit(RLIMIT_NOFILE, 0);
 	CHECK_EQ(hwheel_fd(w), -EMFILE);
@@ -48,7 +48,6 @@ CHILD_TEST(without_descriptors_it_is_driven_by_hand)
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	until_called(2);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 CHILD_TEST(one_descriptor_at_most_and_it_is_closed)
@@ -158,7 +157,7 @@ CHILD_TEST(create_at_the_limit_on_mappings)
 
 CHILD_TEST(setup_without_memory_changes_nothing)
 {
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 	hwheel_timer_t t = 77;
 
 	limit(RLIMIT_AS, in_use());
@@ -173,12 +172,11 @@ CHILD_TEST(setup_without_memory_changes_nothing)
 	limit(RLIMIT_AS, RLIM_INFINITY);
 	t = ktap_armed(w, count, 0, 0);
 	poll_until_called(w, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 CHILD_TEST(arming_without_memory_changes_nothing)
 {
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), 0);
@@ -202,25 +200,18 @@ CHILD_TEST(arming_without_memory_changes_nothing)
 		poll_until_called(w, i);
 	}
 	CHECK_EQ(hwheel_timer_free(w, t), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Timers until there is no more memory: each that was armed fires, once. */
 CHILD_TEST(every_armed_timer_fires_without_memory)
 {
-	struct hwheel_options o;
-	struct hwheel *w = NULL;
+	WHEEL w = ktap_manual(0, 0, 0, 0);
 	uint64_t made = 0, x = 88172645463325252u, now = 0;
 	int got;
 
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	limit(RLIMIT_AS, in_use() + (16 << 20));
 	do {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		got = hwheel_once(w, x % (3600 * SEC), count, 0, 0, NULL);
+		got = hwheel_once(w, ktap_dice(&x) % (3600 * SEC), count, 0, 0, NULL);
 		made += got == 0;
 		CHECK(made < 1000000);
 	} while (got == 0);
@@ -236,12 +227,11 @@ CHILD_TEST(every_armed_timer_fires_without_memory)
 	CHECK_EQ(stats(w).live, 0);
 	/* and there is room again */
 	CHECK_EQ(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 CHILD_TEST(without_a_thread_it_is_driven_by_hand)
 {
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 
 	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	CHECK(hwheel_fd(w) >= 0);
@@ -255,7 +245,6 @@ CHILD_TEST(without_a_thread_it_is_driven_by_hand)
 	CHECK_EQ(hwheel_timer_mod(w, 0, 0, 0), -ESTALE);
 	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	until_called(2);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 CHILD_TEST(destroy_gives_everything_back)
@@ -321,14 +310,6 @@ static void *use_to_the_end(void *rounds)
 	return use_at_the_end(rounds);
 }
 
-static void begin_and_end(void *(*of_thread)(void *), intptr_t rounds)
-{
-	pthread_t thread;
-
-	CHECK_EQ(pthread_create(&thread, NULL, of_thread, (void *)rounds), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-}
-
 static void more_threads_than_numbers(void)
 {
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
@@ -336,7 +317,7 @@ static void more_threads_than_numbers(void)
 	of_all = ktap_made(NULL);
 	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
 	for (intptr_t n = 0; n < 38000; n++)
-		begin_and_end(use_to_the_end, n % 8 ? ROUNDS : n / 8 % ROUNDS + 1);
+		ktap_in_a_thread(use_to_the_end, (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1));
 	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
@@ -355,7 +336,7 @@ static void more_ends_than_numbers(void)
 	of_all = ktap_made(NULL);
 	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
 	for (intptr_t n = 0; n < 33000; n++)
-		begin_and_end(use_at_the_end, n % (ROUNDS - 1) + 1);
+		ktap_in_a_thread(use_at_the_end, (void *)(n % (ROUNDS - 1) + 1));
 	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
@@ -420,22 +401,18 @@ static void *lose_a_number(void *got)
 static void a_thread_for_each_number(void)
 {
 	int got = 0, n = 0;
-	pthread_t thread;
 
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
 	alarm(2 * PATIENCE_S);
 	of_all = ktap_made(NULL);
 	CHECK_EQ(hwheel_once(of_all, 3600 * SEC, NULL, 0, 0, &of_main), 0);
 	CHECK_EQ(hwheel_key_set(of_all, NUMBER(7), 3600 * SEC, NULL, 0, 0), 0);
-	while (got == 0 && n++ < 40000) {
-		CHECK_EQ(pthread_create(&thread, NULL, lose_a_number, &got), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-	}
+	while (got == 0 && n++ < 40000)
+		ktap_in_a_thread(lose_a_number, &got);
 	/* this thread has the first number */
 	CHECK_EQ(got, -EUSERS);
 	CHECK_EQ(n, 32767);
-	CHECK_EQ(pthread_create(&thread, NULL, without_a_number, NULL), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_in_a_thread(without_a_number, NULL);
 	/* one that has a number goes on */
 	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(hwheel_once(of_all, 0, count, 0, 0, NULL), 0);

@@ -22,8 +22,8 @@ TEST(it_fires_in_the_range)
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
-	for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
-		for (size_t j = 0; j < sizeof slacks / sizeof slacks[0]; j++) {
+	for (size_t i = 0; i < COUNT(delays); i++) {
+		for (size_t j = 0; j < COUNT(slacks); j++) {
 			uint64_t due = now + delays[i];
 
 			CHECK_EQ(hwheel_timer_mod_range(w, t, delays[i] * MS, slacks[j] * MS, 0), 0);
@@ -39,11 +39,9 @@ TEST(the_event_says_what_was_asked_for)
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
-	uint64_t left;
 
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 33 * MS + 5, 31 * MS, 0), 0);
-	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
-	CHECK_DUE(left, 33 * MS + 5, 31 * MS);
+	CHECK_DUE(ktap_left(w, t), 33 * MS + 5, 31 * MS);
 	CHECK_EQ(hwheel_advance(w, 63 * MS, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 64 * MS, &e, 1, NULL), 1);
 	/* or the tick in the range that was picked */
@@ -102,10 +100,7 @@ TEST(errors_change_nothing)
 	CHECK_EQ(hwheel_timer_mod_range(w, t, INT64_MAX, HWHEEL_NEVER, HWHEEL_ABS), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 1);
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, HWHEEL_NEVER, 0), 1);
-	uint64_t left;
-
-	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
-	CHECK(left < HWHEEL_NEVER);
+	CHECK(ktap_left(w, t) < HWHEEL_NEVER);
 	CHECK_EQ(hwheel_timer_shutdown(w, t), 1);
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, 1, 0), -ESHUTDOWN);
 }
@@ -139,13 +134,10 @@ TEST(a_period_with_days_of_slack_does_not_drift)
 
 	CHECK_EQ(hwheel_every(w, due, period, period - SEC, NULL, 0, 0, NULL), 0);
 	for (int i = 0; i < 20; i++) {
-		uint64_t at;
-
-		CHECK_EQ(hwheel_next_expiry(w, &at), 1);
-		CHECK(at >= due);
-		CHECK(at <= due + period);
-		while (hwheel_advance(w, at, e, 2, NULL) == 0)
-			CHECK_EQ(hwheel_next_expiry(w, &at), 1);
+		CHECK(ktap_next(w) >= due);
+		CHECK(ktap_next(w) <= due + period);
+		while (hwheel_advance(w, ktap_next(w), e, 2, NULL) == 0)
+			;
 		CHECK_EQ(e[0].deadline_ns, due);
 		CHECK_EQ(e[0].missed, 0);
 		due += (period + 0xffff) / 0x10000 * 0x10000;
@@ -193,15 +185,13 @@ TEST(a_shorter_period_has_less_slack)
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t;
-	uint64_t left = 0;
 
 	CHECK_EQ(hwheel_every(w, 3600 * SEC, 3600 * SEC, 3600 * SEC, NULL, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 1);
 	CHECK_EQ(hwheel_timer_set_period(w, t, SEC), 0);
-	for (uint64_t n = 1, now = SEC; n < 60; n++, now += left) {
+	for (uint64_t n = 1, now = SEC; n < 60; n++, now += ktap_left(w, t)) {
 		CHECK(now >= n * SEC && now < (n + 1) * SEC);
 		CHECK_EQ(hwheel_advance(w, now, &e, 1, NULL), 1);
-		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 	}
 }
 
@@ -210,13 +200,12 @@ TEST(a_first_time_that_has_passed_has_none)
 	static const uint64_t ago_h[] = { 0, 1, 38, 40, 4000 };
 
 	for (unsigned i = 0; i < COUNT(ago_h); i++) {
-		uint64_t first = 9000 * 3600 * SEC, left = 0;
+		uint64_t first = 9000 * 3600 * SEC;
 		WHEEL w = ktap_manual(0, 0, 0, first + ago_h[i] * 3600 * SEC);
 		hwheel_timer_t t;
 
 		CHECK_EQ(hwheel_every(w, first, 1800 * SEC, 1800 * SEC, NULL, 0, HWHEEL_ABS, &t), 0);
-		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
-		CHECK(left <= MS);
+		CHECK(ktap_left(w, t) <= MS);
 	}
 }
 
@@ -257,7 +246,7 @@ TEST(a_passed_deadline_fires_at_the_next_tick)
 			case 2: CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), 0); break;
 			case 3: CHECK_EQ(hwheel_timer_mod(w, t, 100 * MS, HWHEEL_ABS), 0); break;
 			case 4: CHECK_EQ(hwheel_timer_mod(w, t, 99 * MS, HWHEEL_ABS | HWHEEL_REDUCE), 0); break;
-			case 5: CHECK_EQ(hwheel_key_set(w, &(uint64_t){ 1 }, sizeof(uint64_t), 99 * MS, NULL, 0, HWHEEL_ABS), 0); break;
+			case 5: CHECK_EQ(hwheel_key_set(w, NUMBER(1), 99 * MS, NULL, 0, HWHEEL_ABS), 0); break;
 			}
 			CHECK_EQ(hwheel_advance(w, 100 * MS, events, 8, NULL), 0);
 			CHECK_EQ(hwheel_advance(w, 101 * MS, events, 8, NULL), 1);
@@ -310,14 +299,11 @@ TEST(slack_is_counted_from_the_deadline)
 	}
 }
 
-static uint64_t rnd_state = 88172645463325252u;
-
 static uint64_t rnd(uint64_t below)
 {
-	rnd_state ^= rnd_state << 13;
-	rnd_state ^= rnd_state >> 7;
-	rnd_state ^= rnd_state << 17;
-	return rnd_state % below;
+	static uint64_t dice = 88172645463325252u;
+
+	return ktap_dice(&dice) % below;
 }
 
 /* Of any length, before or after the hand, aligned to ticks or not. */

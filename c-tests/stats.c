@@ -65,7 +65,7 @@ TEST(an_unknown_tail_is_zeroed)
 	static const uint32_t sizes[] = { sizeof(struct hwheel_stats) + 1, 200, 4095, 4096 };
 	uint32_t size;
 
-	for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+	for (size_t k = 0; k < COUNT(sizes); k++) {
 		memset(bytes, 0x5a, sizeof bytes);
 		memcpy(bytes, &sizes[k], sizeof sizes[k]);
 		CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), 0);
@@ -431,8 +431,7 @@ TEST(those_that_stay_are_listed_while_others_come_and_go)
 	for (uint64_t i = 0; i < N / 2; i++)
 		CHECK_EQ(hwheel_once(shared, (i + 1) * MS, NULL, 1000 + i, 0, NULL), 0);
 	atomic_store(&over, 0);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, churn, NULL), 0);
+	ktap_begin(threads, 2, churn, NULL);
 	for (int round = 0; round < 200; round++) {
 		static unsigned char seen[N / 2];
 		int n = list(shared, 64), stayed = 0;
@@ -448,7 +447,6 @@ TEST(those_that_stay_are_listed_while_others_come_and_go)
 		CHECK_EQ(stayed, N / 2);
 	}
 	atomic_store(&over, 1);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	ktap_end(threads, 2);
 	CHECK_EQ(hwheel_destroy(shared), 0);
 }

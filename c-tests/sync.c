@@ -75,17 +75,10 @@ static int cancel_beside(struct hwheel *w, hwheel_timer_t t, cancel_fn cancel)
 	until_it_waits(&waiter);
 	too_soon = atomic_load(&waiter.returned);
 	atomic_store(&release, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_end(&thread, 1);
 	CHECK_EQ(too_soon, 0);
 	CHECK_EQ(atomic_load(&waiter.ran_on), 0);
 	return atomic_load(&waiter.answer);
-}
-
-static struct hwheel *started(void)
-{
-	struct hwheel *w = ktap_started(NULL);
-
-	return w;
 }
 
 /* A timer whose callback has begun and is held. */
@@ -120,7 +113,7 @@ static const struct {
 TEST(they_wait_for_a_running_callback)
 {
 	for (size_t n = 0; n < 2 * COUNT(cases); n++) {
-		WHEEL w = started();
+		WHEEL w = ktap_started(NULL);
 		hwheel_timer_t t = 0;
 		int shuts = n % 2;
 		enum event event = cases[n / 2].event;
@@ -150,8 +143,8 @@ TEST(they_wait_for_a_running_callback)
 
 TEST(delete_and_free_do_not_wait)
 {
-	struct hwheel *w = started();
-	hwheel_timer_t t = 0;
+	struct hwheel *w = ktap_started(NULL);
+	hwheel_timer_t t;
 
 	reset();
 	t = held_timer(w);
@@ -168,7 +161,7 @@ static struct waiter many[4];
 
 TEST(several_threads_wait_for_the_same_callback)
 {
-	struct hwheel *w = started();
+	struct hwheel *w = ktap_started(NULL);
 	hwheel_timer_t t = 0;
 	pthread_t thread[4];
 	int too_soon = 0;
@@ -186,8 +179,7 @@ TEST(several_threads_wait_for_the_same_callback)
 		too_soon |= atomic_load(&many[i].returned);
 	}
 	atomic_store(&release, 1);
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+	ktap_end(thread, 4);
 	CHECK_EQ(too_soon, 0);
 	for (int i = 0; i < 4; i++) {
 		CHECK_EQ(atomic_load(&many[i].answer), 0);
@@ -211,10 +203,9 @@ static void wait_for_oneself(struct hwheel *w, const struct hwheel_event *e)
 TEST(from_its_own_callback_it_is_a_deadlock)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_armed(w, wait_for_oneself, 0, MS);
 
 	memset(&own, 0, sizeof own);
-	t = ktap_armed(w, wait_for_oneself, 0, MS);
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(own.delete, -EDEADLK);
 	CHECK_EQ(own.shutdown, -EDEADLK);
@@ -330,10 +321,8 @@ TEST(a_callback_waits_for_its_sibling)
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 
 	memset(&sibling, 0, sizeof sibling);
-	CHECK_EQ(hwheel_timer_setup(w, wait_for_the_sibling, 0, &sibling.a), 0);
-	CHECK_EQ(hwheel_timer_setup(w, wait_for_the_sibling, 0, &sibling.b), 0);
-	CHECK_EQ(hwheel_timer_mod(w, sibling.a, MS, 0), 0);
-	CHECK_EQ(hwheel_timer_mod(w, sibling.b, MS, 0), 0);
+	sibling.a = ktap_armed(w, wait_for_the_sibling, 0, MS);
+	sibling.b = ktap_armed(w, wait_for_the_sibling, 0, MS);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(sibling.calls, 1);
 	CHECK_EQ(sibling.first_delete, 1);

@@ -1,9 +1,6 @@
 /* hwheel_start() and hwheel_stop(): the tick thread. */
 #include <sys/timerfd.h>
-#include "held.h"
-
-/* How long something that must happen may take. */
-#define PATIENCE_MS 20000
+#include "ktap.h"
 
 static atomic_int calls, early, elsewhere, unblocked;
 static pthread_t main_thread;
@@ -61,19 +58,17 @@ TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 
 TEST(callbacks_are_never_early)
 {
-	struct hwheel *w = ktap_started(NULL);
+	WHEEL w = ktap_started(NULL);
 	uint64_t x = 88172645463325252u;
 
 	reset();
 	for (int i = 0; i < 300; i++) {
-		uint64_t delay;
+		uint64_t delay = ktap_dice(&x) % (200 * MS);
 
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		delay = x % (200 * MS);
 		CHECK_EQ(hwheel_once(w, delay, note, ktap_clock() + delay, 0, NULL), 0);
 	}
 	ktap_until(&calls, 300);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&calls), 300);
 	CHECK_EQ(atomic_load(&early), 0);
 }
@@ -81,14 +76,11 @@ TEST(callbacks_are_never_early)
 TEST(every_clock_can_be_ticked)
 {
 	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
-		WHEEL w = NULL;
-		uint64_t now = 0;
+		WHEEL w = MADE(.clock = clock);
 
 		reset();
-		w = MADE(.clock = clock);
 		CHECK_EQ(hwheel_start(w), 0);
-		CHECK_EQ(hwheel_now(w, &now), 0);
-		CHECK_EQ(hwheel_once(w, now + 10 * MS, note, 0, HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(hwheel_once(w, ktap_now(w) + 10 * MS, note, 0, HWHEEL_ABS, NULL), 0);
 		ktap_until(&calls, 1);
 	}
 }
@@ -155,17 +147,14 @@ TEST(stopped_nothing_fires_and_timers_stay_armed)
 TEST(timers_without_a_callback_are_unclaimed)
 {
 	WHEEL w = ktap_made(NULL);
-	struct hwheel_stats s = { .size = sizeof s };
 
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
-	for (int i = 0; i < PATIENCE_MS && s.unclaimed < 2; i++) {
+	for (int ms = 0; ms < 20000 && stats(w).unclaimed < 2; ms++)
 		ktap_sleep_ms(1);
-		CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	}
-	CHECK_EQ(s.unclaimed, 2);
-	CHECK_EQ(s.live, 0);
+	CHECK_EQ(stats(w).unclaimed, 2);
+	CHECK_EQ(stats(w).live, 0);
 }
 
 static atomic_int answers[2], answered;
@@ -205,33 +194,31 @@ TEST(only_one_thread_stops_it)
 		pthread_t thread[2], runs;
 		int stop, destroy, start, first, running;
 
-		held = release = answered = 0;
+		ktap_held = ktap_may_go = answered = 0;
 		w = MADE(.workers = way == WORKER,
 			.executor = way == EXECUTOR ? no_executor : NULL);
-		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
 		if (way == TICK_THREAD)
 			CHECK_EQ(hwheel_start(w), 0);
 		ktap_sleep_ms(5);
 		if (way == WORKER || way == EXECUTOR)
 			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 		if (way == POLL || way == EXECUTOR)
-			CHECK_EQ(pthread_create(&runs, NULL, way == POLL ? poll_it : run_it, w), 0);
-		ktap_until(&held, 1);
-		for (int i = 0; i < 2; i++)
-			CHECK_EQ(pthread_create(&thread[i], NULL, stop_it, w), 0);
+			ktap_begin(&runs, 1, way == POLL ? poll_it : run_it, w);
+		ktap_until(&ktap_held, 1);
+		ktap_begin(thread, 2, stop_it, w);
 		ktap_until(&answered, 1);
 		first = atomic_load(&answers[0]);
 		/* now the other one is in hwheel_stop() */
 		stop = hwheel_stop(w);
 		destroy = hwheel_destroy(w);
 		start = way == TICK_THREAD ? hwheel_start(w) : -EBUSY;
-		running = atomic_load(&held);
-		atomic_store(&release, 1);
-		for (int i = 0; i < 2; i++)
-			CHECK_EQ(pthread_join(thread[i], NULL), 0);
+		running = atomic_load(&ktap_held);
+		atomic_store(&ktap_may_go, 1);
+		ktap_end(thread, 2);
 		if (way == POLL || way == EXECUTOR)
-			CHECK_EQ(pthread_join(runs, NULL), 0);
-		CHECK_EQ(atomic_load(&held), 0);
+			ktap_end(&runs, 1);
+		CHECK_EQ(atomic_load(&ktap_held), 0);
 		CHECK_EQ(running, 1);
 		CHECK_EQ(first, -EBUSY);
 		CHECK_EQ(atomic_load(&answers[1]), 0);
@@ -245,7 +232,7 @@ TEST(only_one_thread_stops_it)
 static void *let_go(void *arg)
 {
 	ktap_sleep_ms(20);
-	atomic_store(&release, 1);
+	atomic_store(&ktap_may_go, 1);
 	return arg;
 }
 
@@ -255,13 +242,13 @@ TEST(stop_and_destroy_wait_for_the_callback)
 		struct hwheel *w = ktap_started(NULL);
 		pthread_t thread;
 
-		held = release = 0;
-		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
-		ktap_until(&held, 1);
+		ktap_held = ktap_may_go = 0;
+		CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
+		ktap_until(&ktap_held, 1);
 		CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
 		CHECK_EQ(k == 0 ? hwheel_stop(w) : hwheel_destroy(w), 0);
-		CHECK_EQ(atomic_load(&held), 0);
-		CHECK_EQ(atomic_load(&release), 1);
+		CHECK_EQ(atomic_load(&ktap_held), 0);
+		CHECK_EQ(atomic_load(&ktap_may_go), 1);
 		CHECK_EQ(pthread_join(thread, NULL), 0);
 		if (k == 0)
 			CHECK_EQ(hwheel_destroy(w), 0);
@@ -275,9 +262,9 @@ TEST(stop_does_not_run_what_is_left)
 	struct hwheel_event e[8];
 
 	reset();
-	held = release = 0;
-	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
-	ktap_until(&held, 1);
+	ktap_held = ktap_may_go = 0;
+	CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
+	ktap_until(&ktap_held, 1);
 	/* due while the callback runs */
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
@@ -345,42 +332,6 @@ TEST(signals_of_the_process_are_not_handled_there)
 	CHECK_EQ(atomic_load(&handled_elsewhere), 0);
 }
 
-static uint64_t wakeups(struct hwheel *w)
-{
-	struct hwheel_stats s = { .size = sizeof s };
-
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s.wakeups;
-}
-
-/* One timer an hour away, in the hashed shape and in the hierarchical one. */
-TEST(idle_it_does_not_wake)
-{
-	static const uint32_t levels[2] = { 1, 0 };
-	struct hwheel *w[2];
-	uint64_t before[2];
-
-	reset();
-	for (int i = 0; i < 2; i++) {
-		w[i] = MADE(.levels = levels[i]);
-		CHECK_EQ(hwheel_once(w[i], 3600 * SEC, note, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_start(w[i]), 0);
-	}
-	/* until it has gone to sleep */
-	ktap_sleep_ms(500);
-	for (int i = 0; i < 2; i++)
-		before[i] = wakeups(w[i]);
-	ktap_sleep_ms(10000);
-	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(wakeups(w[i]) - before[i], 0);
-		/* it sleeps, it is not dead */
-		CHECK_EQ(hwheel_once(w[i], 0, note, 0, 0, NULL), 0);
-		ktap_until(&calls, i + 1);
-		CHECK(wakeups(w[i]) > before[i]);
-		CHECK_EQ(hwheel_destroy(w[i]), 0);
-	}
-}
-
 static struct {
 	struct hwheel *w;
 	atomic_int inside, began;
@@ -411,8 +362,7 @@ TEST(a_stop_waits_for_a_poll)
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(hwheel_once(polled.w, MS, take_a_while, 0, 0, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
-	for (int i = 0; i < 20000 && !atomic_load(&polled.inside); i++)
-		ktap_sleep_ms(1);
+	ktap_until(&polled.inside, 1);
 	CHECK_EQ(hwheel_stop(polled.w), 0);
 	running = atomic_load(&polled.inside);
 	before = atomic_load(&polled.began);
@@ -445,18 +395,18 @@ TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 		ending.w = polled.w = ktap_made(NULL);
 		CHECK(hwheel_fd(ending.w) >= 0);
 		atomic_store(&ending.answer, 1);
-		held = release = 0;
-		CHECK_EQ(hwheel_once(ending.w, 0, hold, 0, 0, NULL), 0);
+		ktap_held = ktap_may_go = 0;
+		CHECK_EQ(hwheel_once(ending.w, 0, ktap_hold, 0, 0, NULL), 0);
 		if (k < 2)
 			CHECK_EQ(hwheel_start(ending.w), 0);
 		else
 			CHECK_EQ(pthread_create(&driver, NULL, poll_once, NULL), 0);
-		ktap_until(&held, 1);
+		ktap_until(&ktap_held, 1);
 		CHECK_EQ(pthread_create(&thread, NULL, end_it, NULL), 0);
 		ktap_sleep_ms(20);
 		CHECK_EQ(pthread_cancel(thread), 0);
 		ktap_sleep_ms(5);
-		atomic_store(&release, 1);
+		atomic_store(&ktap_may_go, 1);
 		CHECK_EQ(pthread_join(thread, NULL), 0);
 		if (k == 2)
 			CHECK_EQ(pthread_join(driver, NULL), 0);
@@ -552,7 +502,7 @@ static void *poll_all_the_time(void *unused)
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
 
 	dawdles = 1;
-	while (!atomic_load(&release))
+	while (!atomic_load(&ktap_may_go))
 		hwheel_poll(polled.w, NULL, 0, &run);
 	return unused;
 }
@@ -569,26 +519,22 @@ TEST(a_stop_waits_for_no_later_poll)
 {
 	enum { POLLS = 4, TIMERS = 4000 };
 	pthread_t polls[POLLS], stop;
-	uint64_t left;
 
-	signalled = release = 0;
+	signalled = ktap_may_go = 0;
 	CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
 	CHECK(hwheel_fd(polled.w) >= 0);
 	for (int i = 0; i < TIMERS; i++)
 		CHECK_EQ(hwheel_once(polled.w, 0, mark_it, 0, 0, NULL), 0);
 	ktap_sleep_ms(3);
-	for (int i = 0; i < POLLS; i++)
-		CHECK_EQ(pthread_create(&polls[i], NULL, poll_all_the_time, NULL), 0);
+	ktap_begin(polls, POLLS, poll_all_the_time, NULL);
 	ktap_until(&signalled, 1);
 	CHECK_EQ(pthread_create(&stop, NULL, stop_the_polled, NULL), 0);
-	for (int i = 0; i < 5000 && atomic_load(&signalled) < 2; i++)
-		ktap_sleep_ms(1);
+	ktap_until(&signalled, 2);
 	CHECK_EQ(atomic_load(&signalled), 3);
-	CHECK_EQ(hwheel_next_expiry(polled.w, &left), 1);
-	atomic_store(&release, 1);
-	for (int i = 0; i < POLLS; i++)
-		CHECK_EQ(pthread_join(polls[i], NULL), 0);
-	CHECK_EQ(pthread_join(stop, NULL), 0);
+	CHECK(ktap_next(polled.w) != HWHEEL_NEVER);
+	atomic_store(&ktap_may_go, 1);
+	ktap_end(polls, POLLS);
+	ktap_end(&stop, 1);
 	CHECK_EQ(hwheel_destroy(polled.w), 0);
 }
 
@@ -615,8 +561,7 @@ TEST(a_stop_waits_for_a_poll_beside_a_start)
 		CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
 		CHECK_EQ(hwheel_once(polled.w, MS, start_again_and_again, 0, 0, NULL), 0);
 		CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
-		for (int j = 0; j < 20000 && !atomic_load(&polled.inside); j++)
-			ktap_sleep_ms(1);
+		ktap_until(&polled.inside, 1);
 		CHECK_EQ(hwheel_stop(polled.w), 0);
 		running = atomic_load(&polled.inside);
 		CHECK_EQ(pthread_join(thread, NULL), 0);

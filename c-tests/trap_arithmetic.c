@@ -61,7 +61,6 @@ TEST(a1_huge_delay_does_not_fire_now)
 			};
 			WHEEL w = start(&shapes[i], now);
 			hwheel_timer_t timers[COUNT(delays) * 3];
-			uint64_t left;
 
 			for (unsigned d = 0; d < COUNT(delays); d++) {
 				hwheel_timer_t *timer = &timers[3 * d];
@@ -78,8 +77,7 @@ TEST(a1_huge_delay_does_not_fire_now)
 			CHECK_EQ(n_fired, 0);
 			for (unsigned d = 0; d < COUNT(timers); d++) {
 				CHECK_EQ(hwheel_timer_pending(w, timers[d]), 1);
-				CHECK_EQ(hwheel_timer_remaining(w, timers[d], &left), 1);
-				CHECK(left > UINT64_MAX / 4);
+				CHECK(ktap_left(w, timers[d]) > UINT64_MAX / 4);
 			}
 		}
 	}
@@ -92,15 +90,14 @@ TEST(a1_huge_deadline_does_not_fire_now)
 	};
 
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, left;
+		uint64_t t = shapes[i].tick;
 		WHEEL w = start(&shapes[i], (t << 40) - 3 * t);
 
 		for (unsigned d = 0; d < COUNT(deadlines); d++) {
 			hwheel_timer_t timer;
 
 			CHECK_EQ(hwheel_once(w, deadlines[d], note, 0, HWHEEL_ABS, &timer), 0);
-			CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
-			CHECK(left > UINT64_MAX / 4);
+			CHECK(ktap_left(w, timer) > UINT64_MAX / 4);
 		}
 		each_tick(w, (t << 40) + 1000 * t);
 		CHECK_EQ(n_fired, 0);
@@ -113,13 +110,16 @@ TEST(a1_huge_period_does_not_wrap)
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		uint64_t t = shapes[i].tick;
 		WHEEL w = start(&shapes[i], t << 32);
+		hwheel_timer_t first;
 
-		CHECK_EQ(hwheel_every(w, t, HWHEEL_NEVER, 0, note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_every(w, t, HWHEEL_NEVER, 0, note, 0, 0, &first), 0);
 		CHECK_EQ(hwheel_every(w, t, INT64_MAX, 0, note, 0, HWHEEL_MISSED_BURST, NULL), 0);
 		CHECK_EQ(hwheel_every(w, t, INT64_MAX - (t << 32), 0, note, 0, HWHEEL_MISSED_DELAY,
 				      NULL), 0);
 		each_tick(w, (t << 32) + 300 * t);
 		CHECK_EQ(n_fired, 3);
+		CHECK_EQ(records[0].missed, 0);
+		CHECK_EQ(ktap_left(w, first), HWHEEL_NEVER);
 	}
 }
 
@@ -177,11 +177,11 @@ TEST(a2_remaining_of_the_farthest_is_right)
 {
 	for (unsigned bit = 40; bit < 63; bit++) {
 		WHEEL w = ktap_manual(1000, 4, 256, 77);
-		uint64_t delay = (UINT64_C(1) << bit) + 1, left = 0;
+		uint64_t delay = (UINT64_C(1) << bit) + 1, left;
 		hwheel_timer_t timer;
 
 		CHECK_EQ(hwheel_once(w, delay, NULL, 0, 0, &timer), 0);
-		CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+		left = ktap_left(w, timer);
 		CHECK(left >= delay);
 		CHECK(left <= delay + delay / 50000000 + 1000);
 	}
@@ -219,35 +219,26 @@ TEST(a10_delay_counts_from_the_nanosecond)
 	done(w);
 }
 
-TEST(a11_milliseconds_past_32_bits)
-{
-	static const uint64_t days = UINT64_C(1) << 32;	/* 49.7 of them */
-
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		const uint64_t ks[] = { days / 2 - 1, days / 2, days - 1, days, days + 1, 3 * days };
-
-		for (unsigned k = 0; k < COUNT(ks); k++) {
-			exactly(&shapes[i], 0, ks[k] * t);
-			exactly(&shapes[i], (days - 5) * t, (days - 5 + ks[k]) * t);
-		}
-	}
-}
-
-/* Delays around 2^31 and 2^32 nanoseconds, microseconds and milliseconds. */
+/* Delays around 2^31, 2^32 and 3 * 2^32 of each unit: of milliseconds these are 25, 50 and 149 days. */
 TEST(a11_delays_past_32_bits_of_any_unit)
 {
-	static const uint64_t units[] = { 1, 1000, 1000000 };
+	static const uint64_t halves[] = { 1, 2, 6 };
 
-	for (unsigned i = 0; i < COUNT(shapes); i++)
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, wrap = (UINT64_C(1) << 32) * t;
+		const uint64_t units[] = { 1, 1000, 1000000, t };
+
 		for (unsigned u = 0; u < COUNT(units); u++)
-			for (unsigned bit = 31; bit <= 32; bit++)
+			for (unsigned h = 0; h < COUNT(halves); h++)
 				for (uint64_t d = 0; d < 3; d++) {
-					uint64_t ns = ((UINT64_C(1) << bit) + d - 1) * units[u];
+					uint64_t ns = ((halves[h] << 31) + d - 1) * units[u];
 
-					if (ns / shapes[i].tick < UINT64_C(1) << 36)
-						exactly(&shapes[i], 123, ns + 123);
+					if (ns / t >= UINT64_C(1) << 36)
+						continue;
+					exactly(&shapes[i], 123, ns + 123);
+					exactly(&shapes[i], wrap - 5 * t, wrap - 5 * t + ns);
 				}
+	}
 }
 
 TEST(a12_zero_and_the_past_fire_at_the_next_tick)
@@ -258,7 +249,7 @@ TEST(a12_zero_and_the_past_fire_at_the_next_tick)
 
 		for (unsigned s = 0; s < COUNT(starts); s++) {
 			struct hwheel *w = start(&shapes[i], starts[s]);
-			uint64_t now = starts[s];
+			uint64_t now = starts[s], next = now / t * t + t;
 			hwheel_timer_t timer;
 
 			after(w, 0);
@@ -269,9 +260,14 @@ TEST(a12_zero_and_the_past_fire_at_the_next_tick)
 			at(w, 1);
 			timer = ktap_armed(w, note, expect(0), 0);
 			CHECK_EQ(hwheel_timer_mod(w, timer, 0, HWHEEL_ABS), 1);
+			CHECK_EQ(ktap_left(w, timer), next - now);
+			to(w, now);
+			to(w, next - 1);
 			CHECK_EQ(n_fired, 0);
-			to(w, now / t * t + t);
+			to(w, next);
 			CHECK_EQ(n_fired, n_records);
+			for (unsigned r = 0; r < n_records; r++)
+				CHECK_EQ(records[r].due, next);
 			to(w, driven + 600 * t);
 			done(w);
 		}
@@ -415,18 +411,34 @@ TEST(a3_far_timer_survives_a_jump_short_of_it)
 	}
 }
 
-TEST(a4_beyond_the_span_is_exact)
+/* Delays next to whole turns of each level and of the wheel, from next to such turns. */
+TEST(a4_a9_delays_next_to_whole_turns_are_exact)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
-		const uint64_t delays[] = {
-			n - 1, n, n + 1, 2 * n - 1, 2 * n, 2 * n + 1, 10 * n - 1, 10 * n, 10 * n + 1,
-		};
-		const uint64_t starts[] = { 0, n - 1, n, n + 1, 7 * n + n / 2 };
+	static const uint64_t turns[] = { 1, 2, 10 };
 
-		for (unsigned s = 0; s < COUNT(starts); s++)
-			for (unsigned d = 0; d < COUNT(delays); d++)
-				exactly(&shapes[i], starts[s] * t, (starts[s] + delays[d]) * t);
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, unit = 1;
+
+		for (uint32_t level = 0; level <= shapes[i].levels; level++, unit *= shapes[i].slots) {
+			const uint64_t starts[] = { 0, unit - 1, unit, unit + 1, 7 * unit + unit / 2 };
+
+			for (unsigned s = 0; s < COUNT(starts); s++)
+				for (unsigned n = 0; n < COUNT(turns); n++)
+					for (uint64_t d = 0; d < 3; d++)
+						exactly(&shapes[i], starts[s] * t,
+							(starts[s] + turns[n] * unit + d - 1) * t);
+		}
+	}
+}
+
+/* The same from every place of the hand. */
+TEST(a9_delay_of_the_span_exactly)
+{
+	for (unsigned i = 0; i < COUNT(small); i++) {
+		uint64_t n = span(&small[i]), t = small[i].tick;
+
+		for (uint64_t from = 0; from <= n; from++)
+			exactly(&small[i], from * t, (from + n) * t);
 	}
 }
 
@@ -455,7 +467,6 @@ TEST(a5_far_timer_does_not_hide_nearer_ones)
 			for (uint64_t from = edge < 3 ? 0 : edge - 3; from <= edge + 2; from++) {
 				struct hwheel *w = start(&shapes[i], from * t);
 				hwheel_timer_t far[3];
-				uint64_t next = 0;
 
 				CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, note, 0, 0, &far[0]), 0);
 				CHECK_EQ(hwheel_once(w, UINT64_MAX / 4, note, 0, HWHEEL_ABS, &far[1]), 0);
@@ -465,8 +476,7 @@ TEST(a5_far_timer_does_not_hide_nearer_ones)
 					after(w, k * t);
 					after(w, (k * k * k) * t);
 				}
-				CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-				CHECK_EQ(next, (from + 1) * t);
+				CHECK_EQ(ktap_next(w), (from + 1) * t);
 				each_tick(w, (from + 10) * t);
 				CHECK_EQ(hwheel_timer_delete(w, far[2]), 1);
 				CHECK_EQ(hwheel_timer_delete(w, far[1]), 1);
@@ -620,136 +630,31 @@ TEST(a8_last_slot_armed_during_a_late_sweep)
 	}
 }
 
-TEST(a9_delay_of_the_span_exactly)
-{
-	for (unsigned i = 0; i < COUNT(small); i++) {
-		uint64_t n = span(&small[i]), t = small[i].tick;
-
-		for (uint64_t from = 0; from <= n; from++)
-			exactly(&small[i], from * t, (from + n) * t);
-	}
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
-
-		exactly(&shapes[i], 0, n * t);
-		exactly(&shapes[i], (n - 1) * t, (2 * n - 1) * t);
-		exactly(&shapes[i], n * t, 2 * n * t);
-	}
-}
-
-TEST(a9_delay_of_each_level_exactly)
-{
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, unit = 1;
-
-		for (uint32_t level = 0; level <= shapes[i].levels; level++, unit *= shapes[i].slots) {
-			for (uint64_t from = unit - 1; from <= unit + 1; from++) {
-				exactly(&shapes[i], from * t, (from + unit) * t);
-				exactly(&shapes[i], from * t, (from + unit + 1) * t);
-			}
-		}
-	}
-}
-
 TEST(a15_next_expiry_is_none_when_idle)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, next = 42;
+		uint64_t t = shapes[i].tick;
 		WHEEL w = start(&shapes[i], (t << 32) - 3 * t);
 		hwheel_timer_t timer, never;
 
-		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 		CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, note, 0, 0, &never), 0);
-		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
-		CHECK_EQ(next, 42);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 		CHECK_EQ(hwheel_timer_setup(w, note, expect(driven + 5 * t), &timer), 0);
-		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 		for (uint64_t delay = 1; delay < UINT64_C(1) << 27; delay *= 3) {
 			CHECK_EQ(hwheel_timer_mod(w, timer, delay * t, 0), 0);
-			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-			CHECK_EQ(next, driven + delay * t);
+			CHECK_EQ(ktap_next(w), driven + delay * t);
 			CHECK_EQ(hwheel_timer_delete(w, timer), 1);
 			/* cancelled, it may count until the wheel is driven there */
 			to(w, driven + delay * t);
-			next = 42;
-			CHECK_EQ(hwheel_next_expiry(w, &next), 0);
-			CHECK_EQ(next, 42);
+			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 		}
 		CHECK_EQ(n_fired, 0);
 		CHECK_EQ(hwheel_timer_mod(w, timer, 5 * t, 0), 0);
 		to(w, driven + 5 * t);
 		CHECK_EQ(n_fired, 1);
-		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
-		CHECK_EQ(next, 42);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 		CHECK_EQ(hwheel_timer_delete(w, never), 1);
-	}
-}
-
-static uint64_t seed;
-
-static uint64_t random_below(uint64_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
-}
-
-/* A storm of arms, moves, cancels and steps against the plain truth. */
-TEST(a15_next_expiry_is_never_late)
-{
-	enum { TIMERS = 64 };
-
-	seed = UINT64_C(0x9e3779b97f4a7c15);
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		WHEEL w = start(&shapes[i], (t << 32) - 1000 * t);
-		hwheel_timer_t timers[TIMERS];
-		uint64_t due[TIMERS] = { 0 };	/* the tick's time; 0: not armed */
-
-		for (unsigned k = 0; k < TIMERS; k++) {
-			CHECK_EQ(hwheel_timer_setup(w, note, k, &timers[k]), 0);
-			records[k].fired = 0;
-		}
-		n_records = TIMERS;
-		for (unsigned op = 0; op < 4000; op++) {
-			unsigned k = (unsigned)random_below(TIMERS);
-			uint64_t first = UINT64_MAX, next = 0;
-			int some;
-
-			switch (random_below(4)) {
-			case 0:
-				CHECK_EQ(hwheel_timer_delete(w, timers[k]), due[k] != 0);
-				due[k] = 0;
-				break;
-			case 1:
-				if (hwheel_next_expiry(w, &next) == 1 && random_below(2))
-					to(w, next > driven ? next : driven);
-				else
-					to(w, driven + random_below(20 * t));
-				for (k = 0; k < TIMERS; k++) {
-					if (due[k] && due[k] <= driven) {
-						CHECK_EQ(records[k].fired, 1);
-						due[k] = 0;
-						records[k].fired = 0;
-					}
-					CHECK_EQ(records[k].fired, 0);
-				}
-				break;
-			default:
-				next = (UINT64_C(1) << random_below(22)) * t - random_below(t);
-				CHECK_EQ(hwheel_timer_mod(w, timers[k], next, 0), due[k] != 0);
-				/* the tick under the clock is over already */
-				due[k] = up(driven + next);
-				if (due[k] <= driven / t * t)
-					due[k] = driven / t * t + t;
-			}
-			for (k = 0; k < TIMERS; k++)
-				if (due[k] && due[k] < first)
-					first = due[k];
-			some = hwheel_next_expiry(w, &next);
-			CHECK(some == 1 || first == UINT64_MAX);
-			CHECK(some == 0 || next <= first);
-		}
 	}
 }

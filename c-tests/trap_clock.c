@@ -46,9 +46,9 @@ static inline void poll_at(struct hwheel *w, uint64_t now)
 
 static inline void each_expiry_or_overdue(struct hwheel *w)
 {
-	uint64_t next = 0;
+	uint64_t next;
 
-	for (unsigned n = 0; hwheel_next_expiry(w, &next) == 1; n++) {
+	for (unsigned n = 0; (next = ktap_next(w)) != HWHEEL_NEVER; n++) {
 		CHECK(n < 100000);
 		/* after a long idle it may be overdue, never late */
 		to(w, next > driven ? next : driven);
@@ -132,7 +132,7 @@ TEST(b2_clock_steps_back)
 
 	for (unsigned c = 0; c < COUNT(clocks); c++) {
 		for (unsigned s = 0; s < COUNT(steps); s++) {
-			uint64_t base = 10000 * SEC, now = 0, left = 0;
+			uint64_t base = 10000 * SEC;
 			struct hwheel *w = start_still(clocks[c], MS, base);
 			hwheel_timer_t timer;
 
@@ -141,13 +141,11 @@ TEST(b2_clock_steps_back)
 			timer = ktap_timer(w);
 			/* back: the time is held, at least at the last tick */
 			poll_at(w, base + 10 * MS - steps[s]);
-			CHECK_EQ(hwheel_now(w, &now), 0);
-			CHECK_EQ(now, base + 10 * MS);
+			CHECK_EQ(ktap_now(w), base + 10 * MS);
 			CHECK_EQ(n_fired, 0);
 			/* a delay begun meanwhile counts from the time held */
 			CHECK_EQ(hwheel_timer_mod(w, timer, 5 * MS, 0), 0);
-			CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
-			CHECK_EQ(left, 5 * MS);
+			CHECK_EQ(ktap_left(w, timer), 5 * MS);
 			CHECK_EQ(hwheel_timer_delete(w, timer), 1);
 			/* and again, further */
 			poll_at(w, base + 10 * MS - steps[s] - 1);
@@ -172,10 +170,7 @@ TEST(b2_clock_that_jitters)
 	while (n_fired < n_records) {
 		unsigned before = n_fired, due = 0;
 
-		seed ^= seed << 13;
-		seed ^= seed >> 7;
-		seed ^= seed << 17;
-		if (seed >> 63)
+		if (ktap_dice(&seed) >> 63)
 			poll_at(w, most + (seed >> 20) % (4 * MS));
 		else
 			poll_at(w, most - (seed >> 20) % (100 * MS));
@@ -215,7 +210,7 @@ TEST(b2_tick_thread_survives_a_step_back)
 		offset_ns[CLOCK_MONOTONIC] = -20 * (int64_t)MS;
 	} while (stats(w).unclaimed == 2);
 	while (stats(w).unclaimed < 2) {
-		CHECK_EQ(hwheel_now(w, &now), 0);
+		now = ktap_now(w);
 		/* held within a tick */
 		CHECK(now + MS > last);
 		if (now > last)
@@ -259,81 +254,61 @@ TEST(b3_each_wheel_has_its_clock)
 	};
 
 	for (unsigned c = 0; c < COUNT(clocks); c++) {
-		uint64_t now = 0;
 		struct hwheel *w;
 
 		offset_ns[clocks[c].system] = (int64_t)(7 * SEC);
 		w = start_still(clocks[c].wheel, MS, 1000 * SEC);
-		CHECK_EQ(hwheel_now(w, &now), 0);
-		CHECK_EQ(now, 1007 * SEC);
+		CHECK_EQ(ktap_now(w), 1007 * SEC);
 		offset_ns[clocks[c].system] = 0;
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 	still_ns = 0;
 }
 
-TEST(b4_jump_fires_a_periodic_timer_once)
+/*
+ * The clock jumps over periods, to the time of the last of them or to a tick behind it. What was
+ * missed is left out, or made up for, or the next period counts from now.
+ */
+static void jump(const struct shape *s, uint32_t flags, uint64_t periods, uint64_t behind)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
+	const uint64_t t = s->tick, period = 10 * t, last = 13 * t + periods * period;
+	const uint64_t missed = flags == HWHEEL_MISSED_BURST ? 0 : periods - 1;
+	const unsigned fired = flags == HWHEEL_MISSED_BURST ? 1 + (unsigned)periods : 2;
+	const uint64_t rest = flags == HWHEEL_MISSED_DELAY ? period : period - behind;
+	WHEEL w = start(s, 3 * t);
+	hwheel_timer_t timer;
 
-		for (uint64_t jump = 2; jump < 100000; jump *= 7) {
-			WHEEL w = start(&shapes[i], 3 * t);
-
-			/* due at 13, 23, ... ticks; then late by some periods */
-			CHECK_EQ(hwheel_every(w, 10 * t, 10 * t, 0, note, 0, 0, NULL), 0);
-			to(w, 13 * t);
-			CHECK_EQ(n_fired, 1);
-			CHECK_EQ(records[0].missed, 0);
-			to(w, 13 * t + jump * 10 * t + t);
-			CHECK_EQ(n_fired, 2);
-			CHECK_EQ(records[0].due, 23 * t);
-			CHECK_EQ(records[0].missed, jump - 1);
-			CHECK_EQ(stats(w).missed, jump - 1);
-			/* the rhythm is kept */
-			to(w, 13 * t + (jump + 1) * 10 * t - 1);
-			CHECK_EQ(n_fired, 2);
-			to(w, 13 * t + (jump + 1) * 10 * t);
-			CHECK_EQ(n_fired, 3);
-			CHECK_EQ(records[0].due, 13 * t + (jump + 1) * 10 * t);
-			CHECK_EQ(records[0].missed, jump - 1);
-		}
-	}
+	CHECK_EQ(hwheel_every(w, period, period, 0, note, 0, flags, &timer), 0);
+	to(w, 13 * t);
+	CHECK_EQ(n_fired, 1);
+	CHECK_EQ(records[0].missed, 0);
+	CHECK_EQ(ktap_left(w, timer), period);
+	to(w, last + behind);
+	CHECK_EQ(n_fired, fired);
+	CHECK_EQ(records[0].due, flags == HWHEEL_MISSED_BURST ? last : 23 * t);
+	CHECK_EQ(records[0].missed, missed);
+	CHECK_EQ(stats(w).missed, missed);
+	CHECK_EQ(ktap_left(w, timer), rest);
+	/* the rhythm is kept, or begins here */
+	to(w, last + behind + rest - 1);
+	CHECK_EQ(n_fired, fired);
+	to(w, last + behind + rest);
+	CHECK_EQ(n_fired, fired + 1);
+	CHECK_EQ(records[0].due, last + behind + rest);
+	CHECK_EQ(records[0].missed, missed);
+	CHECK_EQ(disorder, 0);
 }
 
-TEST(b4_jump_with_burst_fires_each)
+TEST(b4_a_jump_fires_once_or_a_burst_as_asked)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		WHEEL w = start(&shapes[i], 0);
+	static const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
 
-		CHECK_EQ(hwheel_every(w, 10 * t, 10 * t, 0, note, 0, HWHEEL_MISSED_BURST, NULL), 0);
-		to(w, 10 * t);
-		to(w, 10005 * t);
-		CHECK_EQ(n_fired, 1000);
-		CHECK_EQ(records[0].due, 10000 * t);
-		CHECK_EQ(records[0].missed, 0);
-		CHECK_EQ(disorder, 0);
-		to(w, 10010 * t);
-		CHECK_EQ(n_fired, 1001);
-	}
-}
-
-TEST(b4_jump_with_delay_counts_from_now)
-{
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		WHEEL w = start(&shapes[i], 0);
-
-		CHECK_EQ(hwheel_every(w, 10 * t, 10 * t, 0, note, 0, HWHEEL_MISSED_DELAY, NULL), 0);
-		to(w, 10 * t);
-		to(w, 10005 * t);
-		CHECK_EQ(n_fired, 2);
-		to(w, 10015 * t - 1);
-		CHECK_EQ(n_fired, 2);
-		to(w, 10015 * t);
-		CHECK_EQ(n_fired, 3);
-	}
+	for (unsigned i = 0; i < COUNT(shapes); i++)
+		for (unsigned f = 0; f < COUNT(flags); f++)
+			for (uint64_t periods = 2; periods < 100000; periods *= 7) {
+				jump(&shapes[i], flags[f], periods, 0);
+				jump(&shapes[i], flags[f], periods, shapes[i].tick);
+			}
 }
 
 /* The system was suspended for eight hours, or the wall clock steps: the clock says so at once. */
@@ -376,7 +351,7 @@ TEST(b4_resume_fires_once_in_order)
 TEST(b5_short_timer_behind_an_overdue_one)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, next = 0;
+		uint64_t t = shapes[i].tick;
 		WHEEL w = start(&shapes[i], 0);
 		struct hwheel_event e;
 
@@ -388,15 +363,12 @@ TEST(b5_short_timer_behind_an_overdue_one)
 			CHECK_EQ(e.cookie, n);
 			if (n == 1)
 				CHECK_EQ(hwheel_once(w, 5 * t, NULL, 99, 0, NULL), 0);
-			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
 			/* what is overdue is not hidden, nor what comes */
-			CHECK(next <= driven + 5 * t);
-			CHECK(n == 4 || next <= driven);
+			CHECK(ktap_next(w) <= (n < 4 ? driven : driven + 5 * t));
 		}
 		CHECK_EQ(hwheel_advance(w, driven, &e, 1, NULL), 0);
-		CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-		CHECK_EQ(next, driven + 5 * t);
-		CHECK_EQ(hwheel_advance(w, next, &e, 1, NULL), 1);
+		CHECK_EQ(ktap_next(w), driven + 5 * t);
+		CHECK_EQ(hwheel_advance(w, driven + 5 * t, &e, 1, NULL), 1);
 		CHECK_EQ(e.cookie, 99);
 	}
 }
@@ -594,11 +566,11 @@ TEST(b10_coarse_clock_does_not_spin)
 	const uint64_t grain = 4 * MS, base = 5000 * SEC;
 	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, 100000, base);
 	unsigned polls = 0;
-	uint64_t next = 0;
+	uint64_t next;
 
 	for (unsigned n = 0; n < 50; n++)
 		after(w, n * 700000 + 50000);
-	while (hwheel_next_expiry(w, &next) == 1) {
+	while ((next = ktap_next(w)) != HWHEEL_NEVER) {
 		/* an exact sleep, then the clock shows its last step */
 		uint64_t shown = next / grain * grain;
 		unsigned before = n_fired;

@@ -1,7 +1,5 @@
 /* Concurrency: defects that other timers had where threads meet. */
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include "ktap.h"
 
 /*
@@ -74,8 +72,7 @@ static inline void run(void *(*body)(void *), uint64_t stride)
 		/* a clock that ran as fast as it can would outrun the arms */
 		sched_yield();
 	}
-	for (unsigned n = 0; n < THREADS; n++)
-		pthread_join(threads[n], NULL);
+	ktap_end(threads, THREADS);
 }
 
 static inline void drive(unsigned ticks)
@@ -86,29 +83,18 @@ static inline void drive(unsigned ticks)
 	}
 }
 
-static inline int reach(_Atomic unsigned *count, unsigned n)
+static inline unsigned random_of(uint64_t *seed)
 {
-	for (unsigned ms = 0; ms < 5000 && *count < n; ms++)
-		ktap_sleep_ms(1);
-	return *count >= n;
-}
-
-static inline unsigned next_random(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return (unsigned)(*seed >> 20);
+	return (unsigned)(ktap_dice(seed) >> 20);
 }
 
 static void *arm_near(void *arg)
 {
 	unsigned from = (unsigned)(uintptr_t)arg * EACH;
-	uint64_t seed = from + 12345, now = 0;
+	uint64_t seed = from + 12345, now;
 
 	for (unsigned n = from; n < from + EACH; n++) {
-		CHECK_EQ(hwheel_now(wheel, &now), 0);
-		wanted[n] = now + next_random(&seed) % 5 * tick;
+		wanted[n] = ktap_now(wheel) + random_of(&seed) % 5 * tick;
 		if (n % 2) {
 			CHECK_EQ(hwheel_once(wheel, wanted[n], note, n, HWHEEL_ABS, NULL), 0);
 		} else {
@@ -119,7 +105,7 @@ static void *arm_near(void *arg)
 		 * When the arm has returned, its deadline or the next tick; an
 		 * advance that was under way may have looked already.
 		 */
-		CHECK_EQ(hwheel_now(wheel, &now), 0);
+		now = ktap_now(wheel);
 		limit[n] = (wanted[n] > now ? wanted[n] : now) + 2 * tick;
 	}
 	running--;
@@ -163,7 +149,7 @@ static void *arm_and_wait(void *arg)
 	uint64_t seed = from + 99;
 
 	for (unsigned n = from; n < from + 300; n++) {
-		CHECK_EQ(hwheel_once(wheel, next_random(&seed) % 300000, note, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(wheel, random_of(&seed) % 300000, note, n, 0, NULL), 0);
 		/* sometimes alone, sometimes with the next one close behind */
 		if (n % 3)
 			for (unsigned ms = 0; ms < 3000 && !fired[n]; ms++)
@@ -177,7 +163,7 @@ TEST(c3_next_wakeup_is_not_lost_between_threads)
 {
 	reset_thread(50000);
 	run(arm_and_wait, 0);
-	CHECK(reach(&n_fired, THREADS * 300));
+	ktap_until(&n_fired, THREADS * 300);
 	CHECK_EQ(n_fired, THREADS * 300);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
@@ -190,10 +176,10 @@ TEST(c4_earlier_insert_wakes_the_sleeper)
 	reset_thread(MS);
 	CHECK_EQ(hwheel_once(wheel, 10 * SEC, note, 0, 0, NULL), 0);
 	for (unsigned n = 1; n <= 200; n++) {
-		for (unsigned spin = next_random(&seed) % 2000; spin > 0; spin--)
+		for (unsigned spin = random_of(&seed) % 2000; spin > 0; spin--)
 			atomic_thread_fence(memory_order_seq_cst);
 		CHECK_EQ(hwheel_once(wheel, 0, note, n, 0, NULL), 0);
-		CHECK(reach(&fired[n], 1));
+		ktap_until(&fired[n], 1);
 	}
 	CHECK_EQ(fired[0], 0);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
@@ -208,7 +194,7 @@ TEST(c4_removal_of_the_earliest_is_planned_again)
 		CHECK_EQ(hwheel_once(wheel, 8 * MS, note, n, 0, NULL), 0);
 		CHECK_EQ(hwheel_once(wheel, 4 * MS, note, ALL - 1, 0, &first), 0);
 		CHECK_EQ(hwheel_timer_delete(wheel, first), 1);
-		CHECK(reach(&fired[n], 1));
+		ktap_until(&fired[n], 1);
 	}
 	CHECK_EQ(fired[ALL - 1], 0);
 	CHECK_EQ(stats(wheel).live, 0);
@@ -224,7 +210,7 @@ static void *arm_and_cancel(void *arg)
 	uint64_t seed = from + 777;
 
 	for (unsigned n = from; n < from + EACH; n++) {
-		uint64_t away = next_random(&seed) % 40;
+		uint64_t away = random_of(&seed) % 40;
 		unsigned victim = from + (n - from) / 2;
 		int r;
 
@@ -266,10 +252,10 @@ static void *meddle(void *arg)
 	uint64_t seed = (uintptr_t)arg + 31337;
 
 	for (unsigned n = 0; n < 5 * EACH; n++) {
-		hwheel_timer_t timer = timers[next_random(&seed) % 64];
+		hwheel_timer_t timer = timers[random_of(&seed) % 64];
 		int r;
 
-		switch (next_random(&seed) % 5) {
+		switch (random_of(&seed) % 5) {
 		case 0:
 			r = hwheel_timer_delete(wheel, timer);
 			break;
@@ -280,7 +266,7 @@ static void *meddle(void *arg)
 			r = hwheel_timer_mod(wheel, timer, tick, HWHEEL_IF_PENDING);
 			break;
 		case 3:
-			r = hwheel_timer_mod(wheel, timer, next_random(&seed) % 4 * tick, HWHEEL_REDUCE);
+			r = hwheel_timer_mod(wheel, timer, random_of(&seed) % 4 * tick, HWHEEL_REDUCE);
 			break;
 		default:
 			r = hwheel_timer_mod(wheel, timer, tick, 0);
@@ -321,12 +307,12 @@ static void *storm(void *arg)
 	uint64_t seed = (uintptr_t)arg + 271828;
 
 	for (unsigned n = 0; n < 4 * EACH; n++) {
-		_Atomic(hwheel_timer_t) *at = &shared[next_random(&seed) % 64];
+		_Atomic(hwheel_timer_t) *at = &shared[random_of(&seed) % 64];
 		hwheel_timer_t fresh = 0, old;
 		int r;
 
 		if (n % 2)
-			CHECK_EQ(hwheel_once(wheel, next_random(&seed) % 8 * tick, note, 0, 0,
+			CHECK_EQ(hwheel_once(wheel, random_of(&seed) % 8 * tick, note, 0, 0,
 					    &fresh), 0);
 		else
 			CHECK_EQ(hwheel_timer_setup(wheel, note, 1, &fresh), 0);
@@ -394,17 +380,14 @@ TEST(c17_rearm_into_the_past_wakes_the_driver)
 	reset_thread(MS);
 	CHECK_EQ(hwheel_timer_setup(wheel, note, 0, &timer), 0);
 	for (unsigned n = 0; n < 100; n++) {
-		uint64_t now = 0;
-
 		CHECK_EQ(hwheel_timer_mod(wheel, timer, 1000 * SEC, 0), 0);
 		if (n % 4 == 0)
 			ktap_sleep_ms(1);	/* it sleeps */
-		CHECK_EQ(hwheel_now(wheel, &now), 0);
 		if (n % 2)
-			CHECK_EQ(hwheel_timer_mod(wheel, timer, now - SEC, HWHEEL_ABS), 1);
+			CHECK_EQ(hwheel_timer_mod(wheel, timer, ktap_now(wheel) - SEC, HWHEEL_ABS), 1);
 		else
 			CHECK_EQ(hwheel_timer_mod(wheel, timer, 1, HWHEEL_ABS | HWHEEL_REDUCE), 1);
-		CHECK(reach(&fired[0], n + 1));
+		ktap_until(&fired[0], n + 1);
 		CHECK_EQ(fired[0], n + 1);
 	}
 	CHECK_EQ(hwheel_destroy(wheel), 0);
@@ -438,20 +421,19 @@ static void *let_go(void *arg)
 TEST(c9_no_lock_is_held_in_a_callback)
 {
 	hwheel_timer_t a = 0, b = 0, c = 0;
-	uint64_t ns = 0;
 
 	reset_thread(MS);
 	inside = leave = left = 0;
 	a = ktap_armed(wheel, stay, 0, 0);
-	CHECK(reach(&inside, 1));
+	ktap_until(&inside, 1);
 	/* everything that does not wait for it goes on */
 	b = ktap_armed(wheel, note, 1, 5 * MS);
 	CHECK_EQ(hwheel_timer_mod(wheel, b, MS, HWHEEL_REDUCE), 1);
 	CHECK_EQ(hwheel_timer_mod(wheel, b, 500 * SEC, HWHEEL_IF_PENDING), 1);
 	CHECK_EQ(hwheel_timer_pending(wheel, b), 1);
-	CHECK_EQ(hwheel_timer_remaining(wheel, b, &ns), 1);
-	CHECK_EQ(hwheel_next_expiry(wheel, &ns) >= 0, 1);
-	CHECK_EQ(hwheel_now(wheel, &ns), 0);
+	CHECK(ktap_left(wheel, b) > 0);
+	CHECK(ktap_next(wheel) != HWHEEL_NEVER);
+	CHECK(ktap_now(wheel) > 0);
 	CHECK_EQ(hwheel_timer_delete_sync(wheel, b), 1);
 	CHECK_EQ(hwheel_timer_shutdown(wheel, b), 0);
 	CHECK_EQ(hwheel_timer_free(wheel, b), 0);
@@ -463,7 +445,7 @@ TEST(c9_no_lock_is_held_in_a_callback)
 	CHECK_EQ(hwheel_timer_delete(wheel, a), 1);
 	CHECK_EQ(left, 0);
 	leave = 1;
-	CHECK(reach(&fired[2], 1));
+	ktap_until(&fired[2], 1);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
@@ -476,14 +458,14 @@ TEST(c11_periodic_timer_cancelled_while_it_runs)
 		reset_thread(MS);
 		inside = leave = left = 0;
 		CHECK_EQ(hwheel_every(wheel, MS, MS, 0, stay, 0, 0, &timers[0]), 0);
-		CHECK(reach(&inside, 1));
+		ktap_until(&inside, 1);
 		CHECK_EQ(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)5), 0);
 		if (sync)
 			CHECK_EQ(hwheel_timer_delete_sync(wheel, timers[0]), 1);
 		else
 			CHECK_EQ(hwheel_timer_delete(wheel, timers[0]), 1);
 		pthread_join(thread, NULL);
-		CHECK(reach(&left, 1));
+		ktap_until(&left, 1);
 		ktap_sleep_ms(5);
 		CHECK_EQ(inside, 1);
 		CHECK_EQ(stats(wheel).live, 0);
@@ -497,7 +479,7 @@ static void *arm_on(void *arg)
 	uint64_t seed = from + 5;
 
 	for (unsigned n = from; n < from + EACH; n++) {
-		CHECK_EQ(hwheel_once(wheel, next_random(&seed) % 3000000, note, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(wheel, random_of(&seed) % 3000000, note, n, 0, NULL), 0);
 		if (n % 32 == 0)
 			sched_yield();
 	}
@@ -522,8 +504,7 @@ TEST(c13_stop_does_not_hang_and_loses_no_arm)
 			CHECK_EQ(hwheel_stop(wheel), 0);
 		CHECK_EQ(hwheel_start(wheel), 0);
 	}
-	for (unsigned t = 0; t < THREADS; t++)
-		pthread_join(threads[t], NULL);
+	ktap_end(threads, THREADS);
 	CHECK_EQ(hwheel_stop(wheel), 0);
 	do {
 		n = hwheel_drain(wheel, rest, COUNT(rest));
@@ -595,11 +576,10 @@ TEST(a_stale_arm_touches_nothing)
 	uint64_t now = 0;
 
 	w = MADE(.clock = HWHEEL_CLOCK_MANUAL);
-	CHECK_EQ(pthread_create(&thread, NULL, arm_it, NULL), 0);
+	ktap_begin(&thread, 1, arm_it, NULL);
 	for (int round = 0; round < ROUNDS || ktap_clock() < end; round++) {
 		struct hwheel_event events[4];
 		hwheel_timer_t old = 0, periodic = 0;
-		uint64_t left = 0;
 		unsigned long long begin = atomic_load(&armed);
 
 		CHECK_EQ(hwheel_timer_setup(w, NULL, 1, &old), 0);
@@ -610,8 +590,7 @@ TEST(a_stale_arm_touches_nothing)
 		CHECK(hwheel_timer_free(w, old) >= 0);
 		CHECK_EQ(hwheel_every(w, PERIOD, PERIOD, 0, NULL, 2, 0, &periodic), 0);
 		for (int n = 1; n <= PERIODS; n++) {
-			CHECK_EQ(hwheel_timer_remaining(w, periodic, &left), 1);
-			CHECK(left <= PERIOD);
+			CHECK(ktap_left(w, periodic) <= PERIOD);
 			CHECK_EQ(hwheel_advance(w, now + PERIOD - MS, events, 4, NULL), 0);
 			now += PERIOD;
 			CHECK_EQ(hwheel_advance(w, now, events, 4, NULL), 1);
@@ -622,7 +601,7 @@ TEST(a_stale_arm_touches_nothing)
 		CHECK_EQ(hwheel_timer_free(w, periodic), 1);
 	}
 	atomic_store(&over, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_end(&thread, 1);
 	CHECK(armed != 0 && stale != 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -4,22 +4,6 @@
  */
 #include "driven.h"
 
-/* The wheel says exactly when the next timer fires. */
-static void next_is(struct hwheel *w, uint64_t want)
-{
-	uint64_t next = 0;
-
-	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-	CHECK_EQ(next, want);
-}
-
-static void none(struct hwheel *w)
-{
-	uint64_t next = 0;
-
-	CHECK_EQ(hwheel_next_expiry(w, &next), 0);
-}
-
 TEST(e1_occupancy_follows_the_last_of_a_bucket)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
@@ -31,18 +15,18 @@ TEST(e1_occupancy_follows_the_last_of_a_bucket)
 
 			/* cleared too early? */
 			n_records = 0;
-			next_is(w, (3 + away) * t);
+			CHECK_EQ(ktap_next(w), (3 + away) * t);
 			CHECK_EQ(hwheel_timer_delete(w, a), 1);
-			next_is(w, (3 + away) * t);
+			CHECK_EQ(ktap_next(w), (3 + away) * t);
 			CHECK_EQ(hwheel_timer_delete(w, b), 1);
 			/* not cleared, once the wheel is driven there? */
 			to(w, driven + away * t);
-			none(w);
+			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 			CHECK_EQ(n_fired, 0);
 			after(w, away * t);
-			next_is(w, driven + away * t);
+			CHECK_EQ(ktap_next(w), driven + away * t);
 			to(w, driven + away * t);
-			none(w);
+			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 			done(w);
 		}
 	}
@@ -60,11 +44,11 @@ TEST(e1_slot_shared_by_rounds_stays_occupied)
 			for (uint64_t round = 0; round < 6; round++)
 				after(w, (at + round * slots) * t);
 			for (uint64_t round = 0; round < 6; round++) {
-				next_is(w, (at + round * slots) * t);
+				CHECK_EQ(ktap_next(w), (at + round * slots) * t);
 				to(w, (at + round * slots) * t);
 				CHECK_EQ(n_fired, round + 1);
 			}
-			none(w);
+			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 			done(w);
 		}
 	}
@@ -86,12 +70,12 @@ TEST(e1_slots_are_reused)
 			records[n_records - 1] = records[n_records];
 			n_records--;
 			n_fired = 0;
-			next_is(w, driven + 2 * t);
+			CHECK_EQ(ktap_next(w), driven + 2 * t);
 			to(w, driven + t);
 			CHECK_EQ(n_fired, 0);
 			to(w, driven + t);
 			CHECK_EQ(n_fired, 1);
-			none(w);
+			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 		}
 	}
 }
@@ -99,7 +83,7 @@ TEST(e1_slots_are_reused)
 TEST(e2_stale_bits_never_wake_late)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, next = 0;
+		uint64_t t = shapes[i].tick;
 		struct hwheel *w = start(&shapes[i], 7 * t);
 		static hwheel_timer_t timers[3000];
 		uint64_t first = UINT64_MAX;
@@ -117,8 +101,7 @@ TEST(e2_stale_bits_never_wake_late)
 			records[n].fired = 1;	/* not to fire */
 			records[n].got = records[n].first;
 		}
-		CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-		CHECK(next <= first);
+		CHECK(ktap_next(w) <= first);
 		each_expiry(w);
 		CHECK_EQ(n_fired, 6);
 		done(w);
@@ -129,21 +112,19 @@ TEST(e2_stale_bits_never_wake_late)
 TEST(e2_moved_timers_never_wake_late)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, next = 0;
+		uint64_t t = shapes[i].tick;
 		struct hwheel *w = start(&shapes[i], 7 * t);
 		hwheel_timer_t timer = after(w, t);
 
 		for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
 			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
-			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-			CHECK(next <= driven + away * t);
+			CHECK(ktap_next(w) <= driven + away * t);
 			to(w, driven + t);
 			CHECK_EQ(n_fired, 0);
 		}
 		for (uint64_t away = UINT64_C(1) << 23; away > 0; away /= 2) {
 			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
-			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-			CHECK(next <= driven + away * t);
+			CHECK(ktap_next(w) <= driven + away * t);
 		}
 		records[0].first = records[0].last = driven + t;
 		/* what is left behind is gone through, and nothing else fires */
@@ -160,15 +141,12 @@ TEST(e3_next_expiry_is_the_timers_time)
 
 		for (unsigned n = 0; away < UINT64_C(1) << 27; n++) {
 			struct hwheel *w = start(&shapes[i], n * 37 * t);
-			struct hwheel_stats s;
 
 			after(w, away * t - t / 2);
-			next_is(w, records[0].first);
+			CHECK_EQ(ktap_next(w), records[0].first);
 			to(w, records[0].first);
-			none(w);
-			s.size = sizeof s;
-			CHECK_EQ(hwheel_get_stats(w, &s), 0);
-			CHECK_EQ(s.sweeps, 1);
+			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+			CHECK_EQ(stats(w).sweeps, 1);
 			done(w);
 			away += away / 5 + 1;
 		}
@@ -185,7 +163,7 @@ TEST(e3_next_expiry_is_the_earliest_of_a_bucket)
 		for (uint64_t n = 0; n < 40; n++)
 			after(w, (70000 + n * 23 % 40) * t);
 		for (uint64_t n = 0; n < 40; n++) {
-			next_is(w, (70000 + n) * t);
+			CHECK_EQ(ktap_next(w), (70000 + n) * t);
 			to(w, (70000 + n) * t);
 			CHECK_EQ(n_fired, n + 1);
 		}
@@ -201,15 +179,12 @@ TEST(e3_full_buckets_do_not_wake_each_round)
 {
 	static const struct shape hashed = { 1000000, 1, 4 };
 	struct hwheel *w = start(&hashed, 0);
-	struct hwheel_stats s;
 
 	for (unsigned n = 0; n < 1000; n++)
 		after(w, (100000000 + n % 4) * MS);
 	each_expiry(w);
-	s.size = sizeof s;
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	/* each bucket once to learn what is in it, and once to fire */
-	CHECK(s.sweeps <= 8);
+	CHECK(stats(w).sweeps <= 8);
 	done(w);
 }
 
@@ -226,20 +201,15 @@ TEST(e3_thread_wakes_once_a_timer)
 	static const struct shape few[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
 
 	for (unsigned i = 0; i < COUNT(few); i++) {
-		struct hwheel_stats s;
 		WHEEL w = MADE(.tick_ns = few[i].tick, .levels = few[i].levels, .slots = few[i].slots);
 
 		e3_fired = 0;
 		CHECK_EQ(hwheel_once(w, 150 * MS, e3_note, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_once(w, 250 * MS, e3_note, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_start(w), 0);
-		for (unsigned ms = 0; ms < 5000 && e3_fired < 2; ms++)
-			ktap_sleep_ms(1);
-		CHECK_EQ(e3_fired, 2);
-		s.size = sizeof s;
-		CHECK_EQ(hwheel_get_stats(w, &s), 0);
+		ktap_until(&e3_fired, 2);
 		/* one more for the start */
-		CHECK(s.wakeups <= 3);
+		CHECK(stats(w).wakeups <= 3);
 	}
 }
 
@@ -311,11 +281,11 @@ TEST(e5_every_slot_is_found)
 				for (uint64_t n = 1; n <= turns * slots[s] + 1; n++)
 					after(w, n * 1000);
 				for (uint64_t n = 1; n <= turns * slots[s] + 1; n++) {
-					next_is(w, (hand + n) * 1000);
+					CHECK_EQ(ktap_next(w), (hand + n) * 1000);
 					to(w, (hand + n) * 1000);
 					CHECK_EQ(n_fired, n);
 				}
-				none(w);
+				CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 				done(w);
 			}
 		}
@@ -338,12 +308,12 @@ TEST(e5_lone_timer_is_found_in_any_slot)
 
 			n_records = 0;
 			after(w, away * 1000);
-			next_is(w, driven + away * 1000);
+			CHECK_EQ(ktap_next(w), driven + away * 1000);
 			to(w, driven + away * 1000 - 1);
 			CHECK_EQ(records[0].fired, 0);
 			to(w, driven + 1);
 			CHECK_EQ(records[0].fired, 1);
 		}
-		none(w);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 	}
 }

@@ -14,14 +14,6 @@ static inline struct hwheel *start_thread(void)
 	return ktap_started(NULL);
 }
 
-/* Waits until a count is reached, at most some seconds. */
-static inline void reach(_Atomic unsigned *count, unsigned n)
-{
-	for (unsigned ms = 0; ms < 5000 && *count < n; ms++)
-		ktap_sleep_ms(1);
-	CHECK_EQ(*count, n);
-}
-
 static inline void count_it(struct hwheel *w, const struct hwheel_event *e)
 {
 	n_fired++;
@@ -85,16 +77,12 @@ TEST(d1_zero_rearm_leaves_the_thread_to_others)
 	WHEEL w = start_thread();
 	hwheel_timer_t timer;
 	uint64_t before = ktap_clock();
-	unsigned n;
 
 	d1_count = 0;
 	timer = ktap_armed(w, d1_thread_again, 0, 0);
-	for (unsigned ms = 0; ms < 5000 && d1_count < 20; ms++)
-		ktap_sleep_ms(1);
+	ktap_until(&d1_count, 20);
 	CHECK(hwheel_timer_shutdown_sync(w, timer) >= 0);
-	n = d1_count;
-	CHECK(n >= 20);
-	CHECK(n <= (ktap_clock() - before) / MS + 2);
+	CHECK(d1_count <= (ktap_clock() - before) / MS + 2);
 }
 
 static uint64_t d2_got[16], d2_want[16];
@@ -128,7 +116,6 @@ TEST(d2_arm_into_the_bucket_being_drained)
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (uint64_t first = 1; first <= 3; first++) {
 			WHEEL w = start(&shapes[i], 0);
-			uint64_t next = 0;
 
 			/* others in the same bucket, due later, stay where they are */
 			CHECK_EQ(hwheel_once(w, (first + shapes[i].slots) * tick, count_it, 0, 0,
@@ -137,8 +124,7 @@ TEST(d2_arm_into_the_bucket_being_drained)
 			CHECK_EQ(hwheel_once(w, first * tick, count_it, 0, 0, NULL), 0);
 			to(w, first * tick);
 			CHECK_EQ(n_fired, 2);
-			while (hwheel_next_expiry(w, &next) == 1)
-				to(w, next);
+			each_expiry(w);
 			CHECK_EQ(n_fired, 2 + 1 + d2_n);
 			for (unsigned n = 0; n < d2_n; n++)
 				CHECK_EQ(d2_got[n], d2_want[n]);
@@ -150,60 +136,46 @@ TEST(d2_arm_into_the_bucket_being_drained)
 enum { SIBLINGS = 200 };
 static hwheel_timer_t d4_timers[SIBLINGS];
 static int (*d4_cancel)(struct hwheel *, hwheel_timer_t);
-static unsigned d4_cancelled;
 
 static void d4_first(struct hwheel *w, const struct hwheel_event *e)
 {
 	n_fired++;
-	for (unsigned n = 0; n < SIBLINGS; n++) {
-		if (d4_timers[n] == e->timer)
-			continue;
-		if (n_fired == 1)
+	CHECK_EQ(hwheel_timer_pending(w, e->timer), 0);
+	CHECK_EQ(hwheel_timer_delete(w, e->timer), 0);
+	for (unsigned n = 0; n < SIBLINGS; n++)
+		if (d4_timers[n] != e->timer && n_fired == 1)
 			CHECK_EQ(d4_cancel(w, d4_timers[n]), 1);
-		d4_cancelled++;
-	}
 }
 
-/* All are due in the same tick; whichever is first cancels the others. */
+/* All are due in the same tick; whichever is first cancels the others, of either kind. */
 TEST(d4_callback_cancels_collected_siblings)
 {
 	int (*const how[])(struct hwheel *, hwheel_timer_t) = {
-		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_shutdown, hwheel_timer_shutdown_sync, hwheel_timer_free,
+		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_shutdown,
+		hwheel_timer_shutdown_sync, hwheel_timer_free,
 	};
 
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (unsigned h = 0; h < COUNT(how); h++) {
+		for (unsigned h = 0; h < 2 * COUNT(how); h++) {
 			for (unsigned jump = 1; jump <= 100; jump += 99) {
+				const int frees_itself = h % 2;
 				WHEEL w = start(&shapes[i], 5 * shapes[i].tick);
 
-				d4_cancel = how[h];
-				d4_cancelled = 0;
+				d4_cancel = how[h / 2];
 				for (unsigned n = 0; n < SIBLINGS; n++)
-					d4_timers[n] = ktap_armed(w, d4_first, n, tick);
+					if (frees_itself)
+						CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0,
+								     &d4_timers[n]), 0);
+					else
+						d4_timers[n] = ktap_armed(w, d4_first, n, tick);
 				to(w, driven + jump * tick);
 				to(w, driven + 1000 * tick);
 				CHECK_EQ(n_fired, 1);
-				CHECK_EQ(d4_cancelled, SIBLINGS - 1);
+				for (unsigned n = 0; n < SIBLINGS && frees_itself; n++)
+					CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
+				CHECK(stats(w).live == 0 || !frees_itself);
 			}
 		}
-	}
-}
-
-/* The callback of one timer cancels its siblings of that tick, which free themselves. */
-TEST(d4_callback_cancels_siblings_that_free_themselves)
-{
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		WHEEL w = start(&shapes[i], 5 * shapes[i].tick);
-
-		d4_cancel = hwheel_timer_delete;
-		for (unsigned n = 0; n < SIBLINGS; n++)
-			CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0, &d4_timers[n]), 0);
-		to(w, driven + tick);
-		to(w, driven + 1000 * tick);
-		CHECK_EQ(n_fired, 1);
-		CHECK_EQ(stats(w).live, 0);
-		for (unsigned n = 0; n < SIBLINGS; n++)
-			CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
 	}
 }
 
@@ -381,13 +353,13 @@ static int d7_child(uint64_t how, int threaded)
 
 	if (pid == 0) {
 		const struct rlimit none = { 0, 0 };
-		struct hwheel_options o;
+		const struct hwheel_options o = {
+			.size = sizeof o,
+			.clock = threaded ? HWHEEL_CLOCK_MONOTONIC : HWHEEL_CLOCK_MANUAL,
+		};
 		struct hwheel *w = NULL;
 
 		setrlimit(RLIMIT_CORE, &none);
-		memset(&o, 0, sizeof o);
-		o.size = sizeof o;
-		o.clock = threaded ? HWHEEL_CLOCK_MONOTONIC : HWHEEL_CLOCK_MANUAL;
 		if (hwheel_create(&o, &w) != 0 ||
 		    (threaded && hwheel_start(w) != 0) ||
 		    hwheel_once(w, 5 * MS, d7_die, how, 0, NULL) != 0)
@@ -420,10 +392,7 @@ static _Atomic uint64_t d8_latest;
 
 static void d8_note(struct hwheel *w, const struct hwheel_event *e)
 {
-	uint64_t now = 0;
-
-	hwheel_now(w, &now);
-	if (e->deadline_ns > now || e->deadline_ns < d8_latest)
+	if (e->deadline_ns > ktap_now(w) || e->deadline_ns < d8_latest)
 		d8_disorder++;
 	d8_latest = e->deadline_ns;
 	d8_inside = 1;
@@ -436,18 +405,15 @@ static void d8_note(struct hwheel *w, const struct hwheel_event *e)
 TEST(d8_slow_callback_loses_nothing)
 {
 	WHEEL w = start_thread();
-	uint64_t now = 0;
+	uint64_t now = ktap_now(w) / MS * MS + 20 * MS;
 
-	d8_fired = d8_disorder = 0;
+	d8_fired = d8_disorder = d8_release = 0;
 	d8_latest = 0;
-	d8_release = 0;
-	CHECK_EQ(hwheel_now(w, &now), 0);
-	now = now / MS * MS + 20 * MS;
 	for (unsigned n = 40; n-- > 0;)
 		CHECK_EQ(hwheel_once(w, now + n * 2 * MS, d8_note, n, HWHEEL_ABS, NULL), 0);
 	ktap_sleep_ms(80);
 	d8_release = 1;
-	reach(&d8_fired, 40);
+	ktap_until(&d8_fired, 40);
 	CHECK_EQ(d8_disorder, 0);
 	CHECK(stats(w).live <= 1);
 }
@@ -461,12 +427,12 @@ TEST(d8_slow_callback_does_not_hold_up_arms)
 	d8_fired = d8_disorder = d8_inside = d8_release = 0;
 	d8_latest = 0;
 	CHECK_EQ(hwheel_once(w, 0, d8_note, 0, 0, NULL), 0);
-	reach(&d8_inside, 1);
+	ktap_until(&d8_inside, 1);
 	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 1, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 2, 0, &timer), 0);
 	CHECK_EQ(hwheel_timer_delete_sync(w, timer), 1);
 	CHECK_EQ(d8_fired, 0);
 	d8_release = 1;
-	reach(&d8_fired, 2);
+	ktap_until(&d8_fired, 2);
 	CHECK_EQ(d8_disorder, 0);
 }

@@ -42,10 +42,9 @@ static void quiet(void)
 /* A wheel whose tick thread sleeps, to a timer @far_ns away, or without a timer. */
 static struct hwheel *asleep(uint64_t far_ns)
 {
-	struct hwheel *w = NULL;
+	struct hwheel *w = ktap_made(NULL);
 
 	fired = settings = 0;
-	w = ktap_made(NULL);
 	CHECK_EQ(hwheel_once(w, far_ns, count, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	quiet();
@@ -95,9 +94,7 @@ TEST(g2_alarm_is_set_once_a_sleep)
 		CHECK_EQ(hwheel_once(w, 2 * MS, count, n, 0, NULL), 0);
 		ktap_sleep_ms(5);
 	}
-	for (unsigned ms = 0; ms < 5000 && fired < 50; ms++)
-		ktap_sleep_ms(1);
-	CHECK_EQ(fired, 50);
+	ktap_until(&fired, 50);
 	quiet();
 	after = stats(w);
 	CHECK(settings - was <= after.wakeups - before.wakeups +
@@ -110,9 +107,8 @@ TEST(g2_alarm_is_set_once_a_sleep)
 
 static void a_turn(struct hwheel *w)
 {
-	uint64_t now = 0;
+	uint64_t now = ktap_now(w);
 
-	CHECK_EQ(hwheel_now(w, &now), 0);
 	for (unsigned n = 0; n < 256; n++) {
 		/* one that is due, so that the bucket is visited */
 		CHECK_EQ(hwheel_once(w, MS, count, n, 0, NULL), 0);
@@ -124,14 +120,13 @@ static void a_turn(struct hwheel *w)
 /* The time of a turn, tick by tick, of a wheel with @timers far timers. */
 static uint64_t a_turn_over(uint32_t levels, unsigned timers)
 {
-	struct hwheel *w = ktap_manual(MS, levels, 256, 0);
+	WHEEL w = ktap_manual(MS, levels, 256, 0);
 	uint64_t took;
 
 	for (unsigned n = 0; n < timers; n++)
 		CHECK_EQ(hwheel_once(w, (100000000 + n % 256) * MS, count, n, 0, NULL), 0);
 	took = least_ns(a_turn, w);
 	printf("# levels: %u, timers: %u, a turn: %" PRIu64 " ns\n", levels, timers, took);
-	CHECK_EQ(hwheel_destroy(w), 0);
 	return took;
 }
 
@@ -209,27 +204,42 @@ TEST(g7_mass_expiry_holds_up_nobody)
 	fired = served = ended = 0;
 	for (unsigned n = 0; n < MASS; n++)
 		CHECK_EQ(hwheel_once(w, 500 * MS, wait_for_others, n, HWHEEL_ABS, NULL), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, work_beside, w), 0);
+	ktap_begin(&thread, 1, work_beside, w);
 	CHECK_EQ(hwheel_advance(w, 500 * MS - 1, NULL, 0, NULL), 0);
 	CHECK_EQ(fired, 0);
 	CHECK_EQ(hwheel_advance(w, 500 * MS, NULL, 0, NULL), 0);
 	ended = 1;
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_end(&thread, 1);
 	CHECK_EQ(fired, MASS);
 }
 
+/* With a timer far away, or one that never comes; in the hashed shape, and the hierarchical one. */
 TEST(g10_idle_thread_does_not_wake)
 {
-	static const uint64_t far[] = { HWHEEL_NEVER, 3600 * SEC };
+	enum { WHEELS = 4 };
+	struct hwheel *w[WHEELS];
+	uint64_t before[WHEELS];
+	unsigned was;
 
-	for (unsigned n = 0; n < 2; n++) {
-		WHEEL w = asleep(far[n]);
-		uint64_t before = stats(w).wakeups;
-		unsigned was = settings;
-
-		ktap_sleep_ms(500);
-		CHECK_EQ(stats(w).wakeups, before);
-		CHECK_EQ(settings, was);
-		CHECK_EQ(fired, 0);
+	fired = settings = 0;
+	for (unsigned n = 0; n < WHEELS; n++) {
+		w[n] = MADE(.levels = n % 2);
+		CHECK_EQ(hwheel_once(w[n], n / 2 ? HWHEEL_NEVER : 3600 * SEC, count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_start(w[n]), 0);
+	}
+	quiet();
+	for (unsigned n = 0; n < WHEELS; n++)
+		before[n] = stats(w[n]).wakeups;
+	was = settings;
+	ktap_sleep_ms(10000);
+	CHECK_EQ(settings, was);
+	for (unsigned n = 0; n < WHEELS; n++) {
+		CHECK_EQ(stats(w[n]).wakeups, before[n]);
+		CHECK_EQ(fired, n);
+		/* it sleeps, it is not dead */
+		CHECK_EQ(hwheel_once(w[n], 0, count, 0, 0, NULL), 0);
+		ktap_until(&fired, n + 1);
+		CHECK(stats(w[n]).wakeups > before[n]);
+		CHECK_EQ(hwheel_destroy(w[n]), 0);
 	}
 }

@@ -142,10 +142,9 @@ static void set_the_key(struct hwheel *w, void *arg)
 
 TEST(it_is_called_outside_of_every_lock)
 {
-	WHEEL w = NULL;
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key);
 
 	atomic_store(&woken, 0);
-	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key);
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	alarm(60); /* A thread that waits for its own lock waits until then. */
 	CHECK_EQ(hwheel_key_set(w, "key", 3, 10 * MS, fire, 0, 0), 0);
@@ -210,9 +209,7 @@ TEST(a_loop_on_a_condition_variable_misses_nothing)
 	CHECK_EQ(pthread_create(&thread, NULL, run_loop, NULL), 0);
 	for (unsigned i = 0; i < 1000; i++)
 		CHECK_EQ(hwheel_once(loop.w, (1 + i * 7 % 100) * MS, fire, 0, 0, NULL), 0);
-	for (int i = 0; i < 500 && atomic_load(&fired) < 1000; i++)
-		ktap_sleep_ms(10);
-	CHECK_EQ(atomic_load(&fired), 1000);
+	ktap_until(&fired, 1000);
 	pthread_mutex_lock(&loop.lock);
 	loop.end = 1;
 	pthread_cond_signal(&loop.changed);
@@ -334,12 +331,11 @@ TEST(a_loop_that_is_told_never_is_woken_by_each_arm)
 
 	for (unsigned i = 0; i < COUNT(ticks); i++)
 		for (int bits = 0; bits < 60; bits++) {
-			WHEEL w = NULL;
+			WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = ticks[i], .wake = wake);
 
 			if (UINT64_C(1) << bits > (UINT64_C(1) << 62) / ticks[i])
 				break;
 			atomic_store(&woken, 0);
-			w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = ticks[i], .wake = wake);
 			CHECK(advance(w, MS) == HWHEEL_NEVER);
 			CHECK_EQ(hwheel_once(w, ticks[i] << bits, fire, 0, 0, NULL), 0);
 			CHECK_EQ(atomic_load(&woken), 1);
@@ -368,12 +364,11 @@ TEST(a_wake_function_that_arms_is_not_called_by_that_arm)
 	static uint64_t delays[] = { 2 * MS, 50 * MS, 3600 * SEC };
 
 	for (unsigned i = 0; i < COUNT(delays); i++) {
-		WHEEL w = NULL;
+		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
+			       .wake_arg = &delays[i]);
 
 		woken = fired = 0;
 		deepest = 0;
-		w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
-			.wake_arg = &delays[i]);
 		CHECK(advance(w, 0) == HWHEEL_NEVER);
 		CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
 		CHECK_EQ(deepest, 1);
@@ -397,22 +392,17 @@ static void wake_drive_and_arm(struct hwheel *w, void *thread)
 {
 	(void)thread;
 	if (atomic_fetch_add(&woken, 1) == 0) {
-		pthread_t loop;
-		uint64_t none = 0;
-
-		CHECK_EQ(pthread_create(&loop, NULL, drive_once, w), 0);
-		CHECK_EQ(pthread_join(loop, NULL), 0);
-		CHECK_EQ(hwheel_next_expiry(w, &none), 1);
+		ktap_in_a_thread(drive_once, w);
+		CHECK(ktap_next(w) != HWHEEL_NEVER);
 		CHECK_EQ(hwheel_once(w, MS, fire, 0, 0, NULL), 0);
 	}
 }
 
 TEST(a_loop_that_polls_while_it_is_woken_is_woken_again)
 {
-	WHEEL w = NULL;
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm);
 
 	atomic_store(&woken, 0);
-	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm);
 	CHECK(advance(w, 0) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
 	CHECK_EQ(atomic_load(&woken), 2);

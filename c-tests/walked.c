@@ -34,10 +34,7 @@ static char why[128];
 
 static uint64_t below(uint64_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (rng >> 11) % n;
+	return (ktap_dice(&rng) >> 11) % n;
 }
 
 static void fire(struct hwheel *w, const struct hwheel_event *e);
@@ -200,16 +197,12 @@ TEST(callbacks_change_the_bucket_of_an_owned_wheel)
 TEST(a_bucket_of_each_size_is_emptied_whole)
 {
 	for (uint32_t owned = 0; owned < 2; owned++) {
-		struct hwheel_options o = {
-			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = owned,
-		};
-
 		for (uint64_t size = 1; size < 40; size++) {
 			struct hwheel_event e[41];
 			uint64_t seen = 0;
 			hwheel_timer_t t;
 
-			CHECK_EQ(hwheel_create(&o, &wheel), 0);
+			wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
 			/* The turn of the bucket goes round many times. */
 			t = ktap_timer(wheel);
 			for (uint64_t i = 0; i < 1000 + size; i++) {

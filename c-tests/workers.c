@@ -1,9 +1,6 @@
 /* Callbacks in workers and executors: concurrent, but never two of one timer. */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 #include "child.h"
 
 /* Callbacks in workers and executors, and what is known of them. */
@@ -155,12 +152,10 @@ TEST(a_period_due_while_it_runs_is_missed)
 
 TEST(a_burst_is_made_up_for_one_by_one)
 {
-	hwheel_timer_t t;
-
 	reset();
 	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
 	ktap_until(&inside, 1);
 	CHECK_EQ(hwheel_advance(w, 50 * MS, NULL, 0, NULL), 0);
@@ -216,18 +211,15 @@ TEST(what_its_callback_has_held_up_is_due_however_long)
 	const uint64_t us = 1000, far = ((UINT64_C(1) << 39) + 1000000) * us;
 	WHEEL w = on_call(us);
 	hwheel_timer_t t = arm(w, note, 1, 100 * us);
-	uint64_t ns;
 
 	CHECK_EQ(hwheel_advance(w, 100 * us, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 200 * us, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_advance(w, 300 * us, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, far, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
-	CHECK_EQ(ns, 0);
+	CHECK_EQ(ktap_left(w, t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, far + 500 * us, HWHEEL_ABS | HWHEEL_REDUCE), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
-	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
-	CHECK(ns <= far + us);
+	CHECK(ktap_next(w) <= far + us);
 	CHECK_EQ(hwheel_advance(w, far + us, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(atomic_load(&order), 11);
@@ -246,16 +238,14 @@ TEST(a_move_forgets_what_its_callback_has_held_up)
 {
 	WHEEL w = on_call(1000);
 	hwheel_timer_t t = 0;
-	uint64_t left = 0;
 
 	CHECK_EQ(hwheel_every(w, 1000, 100, 0, note_deadline, 1, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 1000, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 5000, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, 100100, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 	/* rounded up to a tick */
-	CHECK_EQ(left, 96000);
+	CHECK_EQ(ktap_left(w, t), 96000);
 	CHECK_EQ(hwheel_advance(w, 101000, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(noted_deadline, 101000);
@@ -267,14 +257,12 @@ TEST(a_moved_period_due_while_it_waits_is_missed)
 {
 	WHEEL w = on_call(1000);
 	hwheel_timer_t t = 0;
-	uint64_t left;
 
 	CHECK_EQ(hwheel_every(w, 1000, 100000, 0, note_deadline, 1, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 1000, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 5000, HWHEEL_ABS), 1);
 	CHECK_EQ(hwheel_advance(w, 6000, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
-	CHECK_EQ(left, 99000);
+	CHECK_EQ(ktap_left(w, t), 99000);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(hwheel_advance(w, 105000, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
@@ -286,8 +274,7 @@ TEST(a_moved_period_due_while_it_waits_is_missed)
 	CHECK_EQ(hwheel_advance(w, 106000, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 107000, HWHEEL_ABS), 1);
 	CHECK_EQ(hwheel_advance(w, 108000, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
-	CHECK_EQ(left, HWHEEL_NEVER);
+	CHECK_EQ(ktap_left(w, t), HWHEEL_NEVER);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 }
 
@@ -425,16 +412,16 @@ TEST(a_stop_waits_until_an_executor_has_ended)
 
 	held = arm(w, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, HWHEEL_SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(pthread_create(&runs, NULL, run_the_queued, w), 0);
+	ktap_begin(&runs, 1, run_the_queued, w);
 	ktap_until(&inside, 1);
-	CHECK_EQ(pthread_create(&waits, NULL, delete_it, w), 0);
-	CHECK_EQ(pthread_create(&releases, NULL, release_it, NULL), 0);
+	ktap_begin(&waits, 1, delete_it, w);
+	ktap_begin(&releases, 1, release_it, NULL);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&dawdling), 0);
-	CHECK_EQ(pthread_join(waits, NULL), 0);
+	ktap_end(&waits, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
-	CHECK_EQ(pthread_join(runs, NULL), 0);
-	CHECK_EQ(pthread_join(releases, NULL), 0);
+	ktap_end(&runs, 1);
+	ktap_end(&releases, 1);
 	CHECK_EQ(atomic_load(&calls), 1);
 }
 
@@ -573,13 +560,6 @@ TEST(drain_leaves_what_is_queued)
 	}
 }
 
-static void *release_later(void *arg)
-{
-	ktap_sleep_ms(50);
-	atomic_store(&release, 1);
-	return NULL;
-}
-
 TEST(sync_delete_takes_out_what_is_queued)
 {
 	WHEEL w = crowd(HWHEEL_OVERLOAD_RUN, 0);
@@ -596,10 +576,10 @@ TEST(sync_delete_takes_out_what_is_queued)
 	CHECK_EQ(stats(w).fired, before.fired - 1);
 	CHECK_EQ(stats(w).cancelled, before.cancelled + 1);
 	CHECK_EQ(memcmp(stats(w).lateness, before.lateness, sizeof before.lateness), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, release_later, NULL), 0);
+	ktap_begin(&thread, 1, release_it, NULL);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_end(&thread, 1);
 }
 
 /* At the front or behind it. */
@@ -889,7 +869,7 @@ CHILD_TEST(stop_and_destroy_return_though_the_executor_refuses)
 /* Of a thread that advances: the stop runs what that has put into the queue. */
 CHILD_TEST(stop_runs_what_an_advance_has_queued)
 {
-	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_DROP, HWHEEL_CLOCK_MANUAL);
+	WHEEL w = wheel(refuse, HWHEEL_OVERLOAD_DROP, HWHEEL_CLOCK_MANUAL);
 
 	fill(w);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
@@ -897,13 +877,12 @@ CHILD_TEST(stop_runs_what_an_advance_has_queued)
 	CHECK_EQ(stats(w).dropped, TIMERS - QUEUE);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&ran), QUEUE);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* It is asked once for each; late is not never. */
 CHILD_TEST(delete_sync_does_not_wait_for_what_never_begins)
 {
-	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
+	WHEEL w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
 	hwheel_timer_t t = ktap_armed(w, count, 0, MS);
 
 	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
@@ -917,13 +896,12 @@ CHILD_TEST(delete_sync_does_not_wait_for_what_never_begins)
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(atomic_load(&ran), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Each call by its own timer, and both of timers that are gone. */
 CHILD_TEST(sync_calls_take_out_what_is_gone)
 {
-	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
+	WHEEL w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
 	int (*const calls[])(struct hwheel *, hwheel_timer_t) = {
 		hwheel_timer_delete_sync, hwheel_timer_shutdown_sync,
 	};
@@ -931,9 +909,7 @@ CHILD_TEST(sync_calls_take_out_what_is_gone)
 
 	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, &first), 0);
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(hwheel_timer_setup(w, count, 0, &timers[i]), 0);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(hwheel_timer_mod(w, timers[i], 2 * MS, 0), 0);
+		timers[i] = ktap_armed(w, count, 0, 2 * MS);
 	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(hwheel_timer_free(w, timers[i]), 0);
@@ -948,7 +924,6 @@ CHILD_TEST(sync_calls_take_out_what_is_gone)
 	CHECK_EQ(hwheel_run_queued(w), 0);
 	CHECK_EQ(stats(w).queued, 0);
 	CHECK_EQ(atomic_load(&ran), 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Calls that the executor function makes itself. */
@@ -970,7 +945,7 @@ static void call_back(struct hwheel *w, void *arg)
 
 CHILD_TEST(the_executor_cannot_stop_the_wheel)
 {
-	struct hwheel *w = wheel(call_back, HWHEEL_OVERLOAD_RUN, 0);
+	WHEEL w = wheel(call_back, HWHEEL_OVERLOAD_RUN, 0);
 
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
@@ -981,5 +956,4 @@ CHILD_TEST(the_executor_cannot_stop_the_wheel)
 	ktap_until(&asked, 2);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&ran), 2);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }

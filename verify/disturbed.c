@@ -7,8 +7,6 @@
  * of this is in c-tests: fork.c, trap_clock.c, and a slow callback in trap_reentry.c (d8).
  */
 #include <fcntl.h>
-#include <pthread.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include "counted.h"
 
@@ -135,7 +133,7 @@ CHILD_TEST(an_alarm_that_reads_strangely)
 	int want = 0;
 
 	CHECK_EQ(hwheel_start(w), 0);
-	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+	for (size_t i = 0; i < COUNT(errors); i++) {
 		atomic_store(&read_error, errors[i]);
 		for (uint64_t n = 0; n < 20; n++)
 			CHECK_EQ(hwheel_once(w, n * MS, count, 0, 0, NULL), 0);
@@ -167,12 +165,8 @@ CHILD_TEST(an_alarm_that_does_not_block)
 
 static struct hwheel *wall_wheel(void)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_REALTIME,
-	};
-	struct hwheel *w = NULL;
+	struct hwheel *w = MADE(.clock = HWHEEL_CLOCK_REALTIME);
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	return w;
 }
@@ -196,7 +190,7 @@ static void in_order(struct hwheel *w, const struct hwheel_event *e)
 CHILD_TEST(a_clock_that_steps_under_the_tick_thread)
 {
 	struct hwheel *w = wall_wheel();
-	uint64_t before = 0, now = 0;
+	uint64_t before;
 
 	for (uint64_t n = 1; n <= 100; n++)
 		CHECK_EQ(hwheel_once(w, n * 36 * SEC, in_order, 0, 0, NULL), 0);
@@ -205,11 +199,10 @@ CHILD_TEST(a_clock_that_steps_under_the_tick_thread)
 	CHECK_EQ(atomic_load(&calls), 0);
 	step_wall((int64_t)(3601 * SEC));
 	until_called(100);
-	CHECK_EQ(hwheel_now(w, &before), 0);
+	before = ktap_now(w);
 	step_wall(-(int64_t)(3600 * SEC));
-	CHECK_EQ(hwheel_now(w, &now), 0);
 	/* at what the hand has seen, which was shortly before */
-	CHECK(now + SEC > before);
+	CHECK(ktap_now(w) + SEC > before);
 	CHECK_EQ(hwheel_once(w, 2 * SEC, in_order, 0, 0, NULL), 0);
 	ktap_sleep_ms(50);
 	CHECK_EQ(atomic_load(&calls), 100);
@@ -221,7 +214,6 @@ CHILD_TEST(a_clock_that_steps_under_the_tick_thread)
 /* Notes are taken, and entries moved, while the clock is far behind the wheel's time. */
 CHILD_TEST(memory_after_the_clock_stepped_back)
 {
-	struct hwheel_stats s = { .size = sizeof s };
 	struct hwheel *w = wall_wheel();
 	hwheel_timer_t t = ktap_timer(w);
 
@@ -233,10 +225,9 @@ CHILD_TEST(memory_after_the_clock_stepped_back)
 		if (n % 1000 == 0)
 			ktap_sleep_ms(1);
 	}
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	CHECK(s.entries <= s.live);
+	CHECK(stats(w).entries <= stats(w).live);
 	/* of one timer and two threads */
-	CHECK(s.note_bytes <= 8 * 256);
+	CHECK(stats(w).note_bytes <= 8 * 256);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -249,7 +240,6 @@ static void period(struct hwheel *w, const struct hwheel_event *e)
 {
 	uint64_t last = atomic_load(&last_ns);
 
-	(void)w;
 	if (last != 0)
 		CHECK_EQ(e->deadline_ns, last + PERIOD);
 	atomic_store(&last_ns, e->deadline_ns + e->missed * PERIOD);
@@ -266,8 +256,7 @@ CHILD_TEST(a_clock_that_steps_at_random)
 
 	CHECK_EQ(hwheel_every(w, 0, PERIOD, 0, period, 0, 0, NULL), 0);
 	for (int n = 0; n < rounds; n++) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		CHECK_EQ(hwheel_once(w, x % (7200 * SEC), count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, ktap_dice(&x) % (7200 * SEC), count, 0, 0, NULL), 0);
 		/* by up to an hour, more often forward */
 		ahead += (int64_t)((x >> 20) % (3600 * SEC)) -
 			 (int64_t)(1200 * SEC);
@@ -288,15 +277,13 @@ static atomic_int tick_tid;
 
 static void say_tid(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
-	atomic_store(&tick_tid, (int)syscall(SYS_gettid));
+	atomic_store(&tick_tid, ktap_tid());
 }
 
 static void handled(int signal)
 {
 	/* _exit: EXPECT is not for handlers */
-	if (syscall(SYS_gettid) == atomic_load(&tick_tid))
+	if (ktap_tid() == atomic_load(&tick_tid))
 		_exit(signal);
 }
 
@@ -311,8 +298,7 @@ CHILD_TEST(a_storm_of_signals)
 	signal(SIGUSR2, handled);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, say_tid, 0, 0, NULL), 0);
-	while (atomic_load(&tick_tid) == 0)
-		ktap_sleep_ms(1);
+	ktap_until(&tick_tid, 1);
 	for (uint64_t n = 0; n < 1000; n++)
 		CHECK_EQ(hwheel_once(w, n * (uint64_t)seconds * MS, count, 0, 0,
 				    NULL), 0);
@@ -331,19 +317,17 @@ CHILD_TEST(a_storm_of_signals)
 /* Stopped by its parent on the way: no period is lost, and no timer. */
 static void stopped_for_a_while(void)
 {
-	struct hwheel *w = ktap_made(NULL);
-	uint64_t begin = 0, now = 0;
+	struct hwheel *w = ktap_started(NULL);
+	uint64_t begin;
 
-	CHECK_EQ(hwheel_start(w), 0);
 	for (uint64_t n = 0; n < 100; n++)
 		CHECK_EQ(hwheel_once(w, n * PERIOD, count, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_now(w, &begin), 0);
+	begin = ktap_now(w);
 	CHECK_EQ(hwheel_every(w, begin, PERIOD, 0, period, 0, HWHEEL_ABS,
 			    NULL), 0);
 	until_called(100);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_now(w, &now), 0);
-	CHECK(now >= atomic_load(&last_ns));
+	CHECK(ktap_now(w) >= atomic_load(&last_ns));
 	CHECK_EQ(atomic_load(&periods),
 	       (atomic_load(&last_ns) - begin) / PERIOD + 1);
 	CHECK(atomic_load(&periods) >= 99);
@@ -363,60 +347,54 @@ TEST(stopped_and_continued)
 	printf("# stopped for %u seconds\n", seconds);
 }
 
-/* Forked children use the wheel, which is refused, and end in all ways. */
+static struct hwheel *of_parent;
+
+static void exit_refused(void)
+{
+	CHECK_EQ(hwheel_once(of_parent, 0, count, 0, 0, NULL), -ESHUTDOWN);
+	exit(0);
+}
+
+static void exit_without_a_copy(void)
+{
+	CHECK_EQ(hwheel_destroy(of_parent), 0);
+	exit(0);
+}
+
+/* Forked children use the wheel, which is refused, and end in all ways. The parent's goes on. */
 CHILD_TEST(forked_while_armed)
 {
-	struct hwheel *w = ktap_made(NULL);
 	int rounds = at_length() ? 200 : 20;
 
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_every(w, 0, MS, 0, count, 0, 0, NULL), 0);
+	of_parent = ktap_started(NULL);
+	CHECK_EQ(hwheel_every(of_parent, 0, MS, 0, count, 0, 0, NULL), 0);
 	for (int n = 0; n < rounds; n++) {
-		int before = atomic_load(&calls), status = 0;
-		pid_t child = fork();
-
-		CHECK(child >= 0);
-		if (child == 0) {
-			CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL),
-			       -ESHUTDOWN);
-			if (n % 2)
-				CHECK_EQ(hwheel_destroy(w), 0);
-			exit(0);
-		}
-		CHECK_EQ(waitpid(child, &status, 0), child);
-		CHECK_EQ(status, 0);
-		/* the parent's goes on */
-		while (atomic_load(&calls) == before)
-			ktap_sleep_ms(1);
+		in_a_child(n % 2 ? exit_without_a_copy : exit_refused);
+		ktap_until(&calls, atomic_load(&calls) + 1);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(of_parent), 0);
 }
 
 /* The process ends while timers fire. */
 static void exit_armed(void)
 {
-	struct hwheel *w = ktap_made(NULL);
+	struct hwheel *w = ktap_started(NULL);
 
-	CHECK_EQ(hwheel_start(w), 0);
 	for (uint64_t n = 0; n < 10000; n++)
 		CHECK_EQ(hwheel_once(w, n * MS / 100, count, 0, 0, NULL), 0);
-	while (atomic_load(&calls) == 0)
-		ktap_sleep_ms(1);
+	ktap_until(&calls, 1);
 	exit(0);
 }
 
 static void exit_inside(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	exit(0);
 }
 
 static void exit_in_a_callback(void)
 {
-	struct hwheel *w = ktap_made(NULL);
+	struct hwheel *w = ktap_started(NULL);
 
-	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, exit_inside, 0, 0, NULL), 0);
 	for (;;)
 		pause();
@@ -436,8 +414,6 @@ static atomic_int inside;
 
 static void stay_inside(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_store(&inside, 1);
 	for (;;)
 		pause();
@@ -456,21 +432,15 @@ static void *stop_it(void *w)
 /* A callback that never returns: stop waits for it, nobody else does. */
 CHILD_TEST(a_callback_that_never_returns)
 {
-	struct hwheel *w = ktap_made(NULL);
-	hwheel_timer_t t = 0, stuck = 0;
+	struct hwheel *w = ktap_started(NULL);
+	hwheel_timer_t t, stuck = ktap_armed(w, stay_inside, 0, 0);
 	pthread_t threads[2];
 
-	CHECK_EQ(hwheel_timer_setup(w, stay_inside, 0, &stuck), 0);
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_timer_mod(w, stuck, 0, 0), 0);
-	while (atomic_load(&inside) == 0)
-		ktap_sleep_ms(1);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, stop_it, w), 0);
-	while (atomic_load(&refused) == 0)
-		ktap_sleep_ms(1);
+	ktap_until(&inside, 1);
+	ktap_begin(threads, 2, stop_it, w);
+	ktap_until(&refused, 1);
 	CHECK_EQ(hwheel_destroy(w), -EBUSY);
-	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), 0);
+	t = ktap_timer_of(w, count, 0);
 	for (uint64_t n = 0; n < 100000; n++) {
 		CHECK_EQ(hwheel_timer_mod(w, t, n, 0), n % 2);
 		if (n % 2)

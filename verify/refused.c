@@ -6,11 +6,8 @@
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include "counted.h"
 
 /* The k-th of the wrapped calls fails, or all from the k-th on; 0: none. */
@@ -286,16 +283,16 @@ static int call_id_set(void)
 
 	/* another function: another timer takes the place of the first */
 	fn = fn == count ? other : count;
-	got = hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), SEC, fn, 0, 0);
-	CHECK_EQ(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+	got = hwheel_key_set(the_wheel, NUMBER(ID), SEC, fn, 0, 0);
+	CHECK_EQ(hwheel_key_pending(the_wheel, NUMBER(ID)), 1);
 	return got;
 }
 
 static int call_id_move(void)
 {
-	int got = hwheel_key_mod(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), SEC, 0);
+	int got = hwheel_key_mod(the_wheel, NUMBER(ID), SEC, 0);
 
-	CHECK_EQ(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+	CHECK_EQ(hwheel_key_pending(the_wheel, NUMBER(ID)), 1);
 	return got;
 }
 
@@ -313,7 +310,7 @@ static int call_what_asks_for_nothing(void)
 	CHECK_EQ(hwheel_timer_delete(the_wheel, idle), 0);
 	CHECK_EQ(hwheel_timer_delete_sync(the_wheel, idle), 0);
 	CHECK_EQ(hwheel_timer_delete_many(the_wheel, &idle, 1, NULL), 1);
-	CHECK_EQ(hwheel_key_delete(the_wheel, &(uint64_t){ ID + 1 }, sizeof(uint64_t)), 0);
+	CHECK_EQ(hwheel_key_delete(the_wheel, NUMBER(ID + 1)), 0);
 	CHECK_EQ(hwheel_poll(the_wheel, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(the_wheel, 0, NULL, 0, NULL), -EINVAL);
 	CHECK_EQ(hwheel_stop(the_wheel), 0);
@@ -360,14 +357,10 @@ static void *meet(void *k)
 
 static int make_the_call(int k)
 {
-	pthread_t thread;
-
-	if (each[which].how == BY_ANOTHER) {
-		CHECK_EQ(__real_pthread_create(&thread, NULL, meet, &k), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-	} else {
+	if (each[which].how == BY_ANOTHER)
+		ktap_in_a_thread(meet, &k);
+	else
 		meet(&k);
-	}
 	return k;
 }
 
@@ -382,8 +375,7 @@ static void one_refusal(void)
 		the_wheel = ktap_made(NULL);
 		CHECK_EQ(hwheel_once(the_wheel, SEC, count, 0, 0, &armed), 0);
 		CHECK_EQ(hwheel_timer_setup(the_wheel, count, 0, &idle), 0);
-		CHECK_EQ(hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), 3600 * SEC, count, 0, 0),
-		       0);
+		CHECK_EQ(hwheel_key_set(the_wheel, NUMBER(ID), 3600 * SEC, count, 0, 0), 0);
 	}
 	errno = 12345;
 	got = make_the_call(k_th);
@@ -396,7 +388,7 @@ static void one_refusal(void)
 	CHECK(make_the_call(0) >= 0);
 	if (the_wheel != NULL) {
 		CHECK_EQ(stats(the_wheel).live, 3);
-		CHECK_EQ(hwheel_key_delete(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+		CHECK_EQ(hwheel_key_delete(the_wheel, NUMBER(ID)), 1);
 		CHECK_EQ(hwheel_timer_mod(the_wheel, armed, 0, 0), 1);
 		poll_until_called(the_wheel, 1);
 		CHECK_EQ(hwheel_timer_mod(the_wheel, idle, SEC, 0), 0);
@@ -410,7 +402,7 @@ static void one_refusal(void)
 
 TEST(each_call_survives_each_refusal)
 {
-	for (which = 0; which < sizeof each / sizeof each[0]; which++) {
+	for (which = 0; which < COUNT(each); which++) {
 		int refused = 0;
 
 		for (k_th = 1; k_th < 100; k_th++) {
@@ -440,20 +432,14 @@ static int crowd;
 
 static void one_crowd(void)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL,
-	};
-	struct hwheel *w = NULL;
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	uint64_t x = 88172645463325252u;
 	int made = 0, before = descriptors();
 
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	atomic_store(&fail_at, k_th);
 	for (int i = 0; i < crowd; i++) {
-		int got;
+		int got = hwheel_once(w, ktap_dice(&x) % HORIZON, count, 0, 0, NULL);
 
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		got = hwheel_once(w, x % HORIZON, count, 0, 0, NULL);
 		CHECK(got == 0 || got == -ENOMEM);
 		made += got == 0;
 	}
