@@ -1,8 +1,8 @@
 //! All concurrent code takes its atomics and locks from here: those of the language and of
-//! the C library, or of a model checker, loom or shuttle. [`init`] initializes everything
-//! in zeroed memory. `checked` is either of them.
+//! the C library, or of a model checker, loom or shuttle. [`init`] and [`make_at`] initialize
+//! everything in zeroed memory. `checked` is either of them.
 
-#[cfg_attr(checked, path = "tests/sync/mutex.rs")]
+#[cfg(not(checked))]
 mod mutex;
 // The atomics of the tests: with a hook before each access.
 #[cfg(loom)]
@@ -22,6 +22,8 @@ use shuttle::sync::atomic as atomics;
 #[cfg(all(loom, not(weakened)))]
 use stopping as atomics;
 
+#[cfg(checked)]
+use crate::tests::checker::mutex;
 #[cfg(checked)]
 pub(crate) use atomics::fence;
 pub(crate) use atomics::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -163,3 +165,16 @@ pub(crate) unsafe fn init<T: Fresh>(at: *mut T, n: usize) {
     }
     _ = (at, n);
 }
+
+/// Writes the fields of a large struct in place, in an unsafe block: only this thread may write
+/// there. By value it would pass through the stack of the calling thread, which may be small, and
+/// writing it would touch pages that can keep their zeros. Fields after the semicolon already have
+/// their values. The compiler checks that no field is missing.
+macro_rules! make_at {
+    ($at:expr => $name:ident { $($field:ident: $value:expr,)* $(; $($made:ident),*)? }) => {{
+        let at = $at;
+        $((&raw mut (*at).$field).write($value);)*
+        let $name { $($field: _,)* $($($made: _),*)? } = &*at;
+    }};
+}
+pub(crate) use make_at;

@@ -26,12 +26,11 @@
 //! inside the pop. So the exchange cannot succeed with a wrong `j` (no ABA problem).
 
 use super::error::Error;
-use super::place::make_at;
 use super::record::{Cold, Entry, Fire, Hot, Rare};
 use super::stack::{Stack, NUMBER};
 use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, RUN};
-use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{fence, init, make_at, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 #[cfg(not(checked))]
 use crate::sys::maps::zeros;
 use crate::sys::maps::{map, unmap, Pages};

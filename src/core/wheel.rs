@@ -7,12 +7,11 @@ use super::error::Error;
 use super::gate::Gate;
 use super::inbox::{Inboxes, Thread};
 use super::levels::Levels;
-use super::place::make_at;
 use super::slab::{Nowhere, Slab, MOST};
 use super::state::{GEN_MASK, NEVER};
 use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
-use crate::sync::{fence, AtomicU32, AtomicU64, Guarded, Ordering};
+use crate::sync::{fence, make_at, AtomicU32, AtomicU64, Guarded, Ordering};
 use crate::sys::maps::PAGE;
 use core::mem::MaybeUninit;
 
@@ -223,6 +222,36 @@ impl Wheel {
             NEVER => 0,
             ns => ns,
         }
+    }
+
+    // Requests to the driver: it wakes by a tick, and looks at every timer.
+
+    /// Step arm.wake: the driver looks by `tick`. Follows a fence.
+    #[inline(always)]
+    pub(super) fn wake_for(&self, caller: &impl Caller, thread: Thread, tick: u64) {
+        let kicked = self.alarm.wake_by(tick, || {
+            probe!(kick, self, tick);
+            caller.wake_driver()
+        });
+        if kicked {
+            self.count(thread, |c| &c.kicks, 1);
+        }
+    }
+
+    /// Wakes the driver, after a call of this thread that wanted to.
+    pub fn kick(&self, caller: &impl Caller) {
+        if self.alarm.kick_once(|| caller.wake_driver()) {
+            self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
+        }
+    }
+
+    /// Requests a look at every timer, by a thread that has no memory for a note.
+    pub(super) fn request_look_at_all(&self, caller: &impl Caller) {
+        // Release: pairs with the Acquire in `collect`.
+        self.shared.look_at_all.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // One is due now.
+        self.wake_for(caller, 0, 0);
     }
 }
 

@@ -39,8 +39,6 @@
 //! thread works in the same part: for one look-up and one change, or until a part that
 //! grows or shrinks has moved. The wheel below stays lock-free.
 
-mod name;
-
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -56,7 +54,6 @@ use core::ptr::null_mut;
 // Not those of the model checkers: the first key of a wheel orders nothing else.
 use core::sync::atomic::{AtomicPtr, Ordering};
 use hashbrown::hash_table::{HashTable, OccupiedEntry};
-use name::Name;
 use siphasher::sip::SipHasher13;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
@@ -64,6 +61,45 @@ const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
 const KEPT: usize = 16;
 /// The number of bytes of a key.
 pub(crate) const LENGTHS: RangeInclusive<usize> = 1..=255;
+
+/// With the tag and the length as large as the other variant, aligned.
+const SHORT: usize = 30;
+
+/// The bytes of a key, as the table keeps them: short ones in place, so that a number or a short
+/// name costs no allocation, and no cache miss to compare.
+enum Name {
+    Short { len: u8, bytes: [u8; SHORT] },
+    Long(Vec<u8>),
+}
+
+impl Name {
+    /// No key has it: keys are not empty.
+    const NONE: Name = Name::Short {
+        len: 0,
+        bytes: [0; SHORT],
+    };
+
+    /// A copy of a key; none without memory.
+    fn of(key: &[u8]) -> Option<Name> {
+        if key.len() <= SHORT {
+            let mut bytes = [0; SHORT];
+            bytes[..key.len()].copy_from_slice(key);
+            let len = key.len() as u8;
+            return Some(Name::Short { len, bytes });
+        }
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(key.len()).ok()?;
+        copy.extend_from_slice(key);
+        Some(Name::Long(copy))
+    }
+
+    fn is(&self, key: &[u8]) -> bool {
+        match self {
+            Name::Short { len, bytes } => &bytes[..usize::from(*len)] == key,
+            Name::Long(bytes) => bytes == key,
+        }
+    }
+}
 
 /// The timer of a key.
 struct Entry {
@@ -327,6 +363,24 @@ impl Drop for Keys {
             if try_lock(part).is_none() {
                 core::mem::forget(core::mem::take(inner(part)));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_every_length_are_what_they_are_a_copy_of() {
+        assert_eq!(size_of::<Name>(), 32);
+        let bytes: Vec<u8> = (0..=255).collect();
+        for len in 1..256 {
+            let name = Name::of(&bytes[..len]).unwrap();
+            assert!(name.is(&bytes[..len]));
+            assert!(!name.is(&bytes[..len - 1]) && !name.is(&bytes[..len + 1]));
+            assert!(!name.is(&bytes[1..=len]) && !Name::NONE.is(&bytes[..len]));
+            assert_eq!(matches!(name, Name::Short { .. }), len <= SHORT);
         }
     }
 }

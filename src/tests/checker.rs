@@ -16,6 +16,26 @@ pub use tool::{sync::Condvar, thread};
 
 pub(crate) use super::{at, shape, TICK_BITS};
 
+pub(crate) mod mutex {
+    //! The lock of a model checker.
+
+    pub(crate) use super::tool::sync::{Mutex, MutexGuard};
+    use std::sync::PoisonError;
+
+    /// Waits for a lock, poisoned or not: a panic ends the test.
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        mutex.try_lock().ok()
+    }
+
+    pub(crate) fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
+        mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A callback that differs from others, and is never called.
 pub fn func(number: usize) -> usize {
     number
