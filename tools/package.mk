@@ -40,7 +40,7 @@ dist: $(MAN)/.done | $(BUILD)
 VENDOR := $(BUILD)/$(NAME)-vendor
 dist-vendor: | $(BUILD)
 	$(call say,VENDOR,$(VENDOR))
-	$(Q)tools/vendor.sh '$(abspath $(VENDOR))' '$(CARGO)'
+	$(Q)tools/release.sh vendor '$(abspath $(VENDOR))' '$(CARGO)'
 
 # The platforms: both processors, glibc and musl.
 PLATFORMS := x86_64-linux-gnu x86_64-linux-musl aarch64-linux-gnu aarch64-linux-musl

@@ -6,6 +6,29 @@
 #
 # New inputs go to the directory CORPUS, the file KEPT is only read; 0 seconds is no limit. A finding
 # is a failure: its input and what the job said of it are beside PROGRAM.
+#
+# A corpus is one file, with an input in hexadecimal digits on each line, and the directory that a
+# fuzzer reads:
+#
+#	run.sh unpack FILE DIRECTORY		the directory is made anew
+#	run.sh pack DIRECTORY FILE
+unpack() {
+	rm -rf "$2"
+	mkdir -p "$2"
+	perl -e 'my ($file, $to) = @ARGV; open my $in, "<", $file or die "$file: $!\n";
+		while (<$in>) { /^([0-9a-f]{2})*$/ or die "$file:$.: no hexadecimal digits\n";
+			chomp; open my $out, ">:raw", "$to/$." or die "$to/$.: $!\n";
+			print $out pack "H*", $_ }' "$1" "$2"
+}
+pack() {
+	for input in "$1"/*; do
+		od -An -v -tx1 "$input" | tr -d ' \n'
+		echo
+	done | awk '{ print length, $0 }' | LC_ALL=C sort -k 1,1n -k 2 | cut -d ' ' -f 2 >"$2.new"
+	[ -s "$2.new" ] && mv "$2.new" "$2"
+}
+case $1 in unpack | pack) "$@"; exit ;; esac
+
 program=$1 jobs=$2 executions=$3 seconds=$4 corpus=$5 kept=$6
 dir=$(dirname "$program")
 begin=$(date +%s)
@@ -19,7 +42,7 @@ esac
 
 rm -f "$dir"/job-*.log "$dir"/finding-*
 mkdir -p "$corpus"
-"$(dirname "$0")/corpus.sh" unpack "$kept" "$dir/kept" || exit 1
+unpack "$kept" "$dir/kept" || exit 1
 for job in $(seq "$jobs"); do
 	"$program" -runs=$(((executions + jobs - 1) / jobs)) \
 		-max_total_time="$seconds" -max_len=600 -len_control=0 -timeout=$timeout \
