@@ -2,4 +2,6 @@
 
 package timers
 
-const underRaceDetector = true
+func init() {
+	underRaceDetector = true
+}

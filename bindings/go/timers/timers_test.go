@@ -14,6 +14,9 @@ import (
 	hwheel "github.com/hwheel/hwheel/bindings/go"
 )
 
+// Set by race_test.go.
+var underRaceDetector bool
+
 func create(t testing.TB, options hwheel.Options) *Timers {
 	timers, err := New(options)
 	if err != nil {

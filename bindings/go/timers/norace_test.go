@@ -1,5 +1,0 @@
-//go:build !race
-
-package timers
-
-const underRaceDetector = false
