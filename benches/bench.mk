@@ -213,14 +213,15 @@ $(BENCH)/go: benches/peers/go/main.go benches/peers/go/go.mod
 
 # A script stands for a program of the JVM.
 PEERS_JAVA := benches/peers/java
-$(BENCH)/jdk: MAIN := Jdk
+$(BENCH)/jdk $(BENCH)/delay: SOURCE := Jdk
+$(BENCH)/netty: SOURCE := Netty
+$(BENCH)/jdk $(BENCH)/netty: MAIN = $(SOURCE)
 $(BENCH)/delay: MAIN := Delay
 $(BENCH)/delay: JAVA = $(JAVA25)
-$(BENCH)/netty: MAIN := Netty
 $(BENCH)/jdk $(BENCH)/delay $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
 	$(call say,JAVAC,$@)
 	$(Q)mkdir -p $@.classes
-	$(Q)$(JAVAC) -cp $(NETTY) -sourcepath $(PEERS_JAVA) -d $@.classes $(PEERS_JAVA)/$(MAIN).java
+	$(Q)$(JAVAC) -cp $(NETTY) -sourcepath $(PEERS_JAVA) -d $@.classes $(PEERS_JAVA)/$(SOURCE).java
 	$(Q)printf '#!/bin/sh\nexec %s -cp %s:%s %s "$$@"\n' $(JAVA) $(abspath $@.classes) \
 		$(NETTY) $(MAIN) > $@ && chmod +x $@
 

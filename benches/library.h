@@ -90,11 +90,6 @@ static inline int bench_pending(bench_wheel *wheel, bench_timer timer)
 	return hwheel_timer_pending(wheel, timer);
 }
 
-static inline int bench_now(bench_wheel *wheel, uint64_t *now_ns)
-{
-	return hwheel_now(wheel, now_ns);
-}
-
 static inline int bench_advance(bench_wheel *wheel, uint64_t now_ns)
 {
 	return hwheel_advance(wheel, now_ns, NULL, 0, NULL);

@@ -27,43 +27,6 @@ static void count(bench_wheel *w, const bench_event *e)
 			      memory_order_relaxed);
 }
 
-static _Atomic uint64_t ring[1024];
-
-static void *canceller(void *arg)
-{
-	(void)arg;
-	pin(1);
-	for (uint64_t i = 0; i < OPS; i++) {
-		uint64_t t;
-
-		while ((t = atomic_exchange_explicit(&ring[i % 1024], 0, memory_order_acq_rel)) == 0)
-			;
-		MUST(bench_cancel(wheel, t));
-	}
-	return NULL;
-}
-
-/* One thread arms what another cancels: each timer is made, and frees itself. */
-static void cross(void)
-{
-	pthread_t id;
-	double s;
-
-	MUST(bench_create(BENCH_MANUAL, MS, &wheel));
-	start_thread(&id, canceller, NULL);
-	s = seconds();
-	for (uint64_t i = 0; i < OPS; i++) {
-		bench_timer t;
-
-		while (atomic_load_explicit(&ring[i % 1024], memory_order_relaxed) != 0)
-			;
-		MUST(bench_once(wheel, 30 * SEC, count, i, &t));
-		atomic_store_explicit(&ring[i % 1024], t, memory_order_release);
-	}
-	pthread_join(id, NULL);
-	figure("ns", (seconds() - s) * 1e9 / OPS);
-}
-
 /* Arm with 300 s and cancel, 100,000 times a second, for 600 seconds of a manual clock. */
 static void growth(void)
 {
@@ -112,41 +75,15 @@ static void sleeping(void)
 	figure("wakeups", (double)(bench_wakeups(wheel) - wakeups));
 }
 
-/* Re-arming with a delay, for which the clock is read, or with a time. */
-static void by(int delay)
-{
-	bench_timer t;
-	uint64_t now;
-	double s;
-
-	MUST(bench_create(BENCH_MONOTONIC, MS, &wheel));
-	MUST(bench_setup(wheel, count, 0, &t));
-	MUST(bench_now(wheel, &now));
-	s = seconds();
-	for (int i = 0; i < OPS; i++) {
-		if (delay)
-			MUST(bench_arm_in(wheel, t, 30 * SEC));
-		else
-			MUST(bench_arm(wheel, t, now + 30 * SEC + (uint64_t)i));
-	}
-	figure("ns", (seconds() - s) * 1e9 / OPS);
-}
-
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
 	pin(0);
-	if (strcmp(what, "cross") == 0)
-		cross();
-	else if (strcmp(what, "growth") == 0)
+	if (strcmp(what, "growth") == 0)
 		growth();
 	else if (strcmp(what, "sleeping") == 0)
 		sleeping();
-	else if (strcmp(what, "by-delay") == 0)
-		by(1);
-	else if (strcmp(what, "by-time") == 0)
-		by(0);
 	else
 		return 2;
 	return 0;

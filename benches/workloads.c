@@ -77,7 +77,7 @@ static void wear(struct timer *t, uint64_t n, uint64_t moves)
 	check(bad);
 }
 
-enum operation { REARM, BATCH, PAIR, CONSTANT, REFRESH, MESSAGES };
+enum operation { REARM, BATCH, PAIR, REFRESH, MESSAGES };
 
 struct job {
 	enum operation operation;
@@ -127,10 +127,6 @@ static inline __attribute__((always_inline)) int operations(enum operation opera
 			bad |= cancel(one);
 			bad |= arm(one, ticks(r));
 			break;
-		case CONSTANT:
-			bad |= refresh(one);
-			bad |= cancel(one);
-			break;
 		case REFRESH:
 			bad |= refresh(one);
 			if (i % 1000 == 999)
@@ -152,8 +148,6 @@ static int operate(enum operation operation, struct timer *t, uint64_t n, struct
 		return operations(BATCH, t, n, r, other);
 	case PAIR:
 		return operations(PAIR, t, n, r, other);
-	case CONSTANT:
-		return operations(CONSTANT, t, n, r, other);
 	case REFRESH:
 		return operations(REFRESH, t, n, r, other);
 #ifdef HAS_MESSAGES
@@ -180,13 +174,10 @@ static void *thread(void *arg)
 #ifdef HAS_MESSAGES
 	answer_to(j->number);
 #endif
-	if (j->operation == CONSTANT || j->operation == REFRESH) {
+	if (j->operation == REFRESH) {
 		t = make(j->n);
-		for (uint64_t i = 0; i < j->n; i++) {
+		for (uint64_t i = 0; i < j->n; i++)
 			bad |= refresh(nth(t, i));
-			if (j->operation == CONSTANT)
-				bad |= cancel(nth(t, i));
-		}
 	} else {
 		t = armed(j->n, &r);
 	}
@@ -401,20 +392,6 @@ static void leap(unsigned threads)
 	start = seconds();
 	check(sweep(UINT64_C(9200000000000000)));
 	figure("us", (seconds() - start) * 1e6);
-}
-
-static void idle(void)
-{
-	double start;
-	int bad = 0;
-
-	begin(1, MS);
-	check(arm(nth(make(1), 0), 100 * TIMES));
-	start = seconds();
-	for (int i = 0; i < TIMES; i++)
-		bad |= sweep(1);
-	figure("ns", (seconds() - start) * 1e9 / TIMES);
-	check(bad);
 }
 
 #ifdef HAS_CLOCK
@@ -744,8 +721,6 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "messages") == 0)
 		churn(MESSAGES, n, threads, moves);
 #endif
-	else if (strcmp(what, "constant") == 0)
-		churn(CONSTANT, n, threads, moves);
 	else if (strcmp(what, "refresh") == 0)
 		churn(REFRESH, n, threads, moves);
 	else if (strcmp(what, "cycle") == 0)
@@ -766,8 +741,6 @@ int main(int argc, char **argv)
 #endif
 	else if (strcmp(what, "memory") == 0)
 		memory(n);
-	else if (strcmp(what, "idle") == 0)
-		idle();
 	else if (strcmp(what, "tick") == 0)
 		tick(threads);
 	else if (strcmp(what, "lines") == 0)

@@ -1,3 +1,4 @@
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
@@ -29,5 +30,19 @@ final class Jdk implements Workloads.Peer<ScheduledFuture<?>> {
         ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
         executor.setRemoveOnCancelPolicy(true);
         Workloads.main(new Jdk(executor), args);
+    }
+}
+
+/**
+ * The DelayScheduler of a ForkJoinPool, from JDK 25 on: one thread has a heap of four
+ * children, and other threads send it what to add and to remove. The cast compiles with
+ * earlier versions, too.
+ */
+final class Delay {
+    private Delay() {}
+
+    public static void main(String[] args) throws InterruptedException {
+        ScheduledExecutorService pool = (ScheduledExecutorService) (Object) new ForkJoinPool(1);
+        Workloads.main(new Jdk(pool), args);
     }
 }
