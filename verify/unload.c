@@ -33,18 +33,11 @@ static void count(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
-static void until_called(int want)
-{
-	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++)
-		ktap_sleep_ms(1);
-	CHECK_EQ(atomic_load(&calls), want);
-}
-
 static atomic_int has_armed, may_end;
 
 static void *arm_and_stay(void *w)
 {
-	atomic_store(&has_armed, once(w, 0, count, 0, 0, NULL) == 0 ? 1 : -1);
+	atomic_store(&has_armed, once(w, 0, count, 0, 0, NULL) == 0);
 	while (!atomic_load(&may_end))
 		ktap_sleep_ms(1);
 	return NULL;
@@ -62,10 +55,9 @@ TEST(a_thread_that_used_it_ends_after_it_was_closed)
 		CHECK_EQ(create(NULL, &w), 0);
 		CHECK_EQ(start(w), 0);
 		CHECK_EQ(pthread_create(&thread, NULL, arm_and_stay, w), 0);
-		while (!atomic_load(&has_armed))
-			ktap_sleep_ms(1);
-		until_called(i);
-		CHECK_EQ(atomic_load(&has_armed), 1);
+		ktap_until(&has_armed, 1);
+		ktap_until(&calls, i);
+		CHECK_EQ(atomic_load(&calls), i);
 		CHECK_EQ(destroy(w), 0);
 		CHECK_EQ(dlclose(library), 0);
 		atomic_store(&may_end, 1);
@@ -83,8 +75,9 @@ TEST(closed_while_a_wheel_ticks_it_goes_on)
 	CHECK_EQ(start(w), 0);
 	CHECK_EQ(once(w, 50 * MS, count, 0, 0, NULL), 0);
 	CHECK_EQ(dlclose(library), 0);
-	until_called(before + 1);
+	ktap_until(&calls, before + 1);
 	/* it is still there: what was found before may still be called */
 	CHECK(dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD) != NULL);
 	CHECK_EQ(destroy(w), 0);
+	CHECK_EQ(atomic_load(&calls), before + 1);
 }

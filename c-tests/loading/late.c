@@ -90,8 +90,7 @@ static void works(void)
 		ends_well(threads[i]);
 	CHECK_EQ(start(w), 0);
 	CHECK_EQ(once(w, 0, count, 0, 0, NULL), 0);
-	for (int i = 0; i < 20000 && atomic_load(&calls) == before; i++)
-		ktap_sleep_ms(1);
+	ktap_until(&calls, before + 1);
 	CHECK_EQ(atomic_load(&calls), before + 1);
 	CHECK_EQ(destroy(w), 0);
 }

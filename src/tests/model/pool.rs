@@ -179,6 +179,14 @@ fn rest(ring: &Ring) -> Vec<Fired> {
     rest
 }
 
+/// Two workers, each of which takes a timer.
+fn two_workers(ring: &Arc<Ring>) -> [thread::JoinHandle<Option<Fired>>; 2] {
+    [(); 2].map(|()| {
+        let ring = ring.clone();
+        thread::spawn(move || ring.pop())
+    })
+}
+
 /// The queue from the driver to two workers: each timer goes to one of them, in
 /// order, and a full queue takes none.
 #[test]
@@ -186,12 +194,7 @@ fn queue_of_the_pool() {
     for size in [1, 2] {
         report(explore(None, move || {
             let ring = Arc::new(Ring::new(size).unwrap());
-            let workers: Vec<_> = (0..2)
-                .map(|_| {
-                    let ring = ring.clone();
-                    thread::spawn(move || ring.pop())
-                })
-                .collect();
+            let workers = two_workers(&ring);
             let mut pushed: Vec<u64> = (1..=3).filter(|n| ring.push(&one(*n, 0))).collect();
             assert!(pushed.starts_with(&[1, 2][..size as usize]));
             let mut popped = Vec::new();
@@ -215,15 +218,10 @@ fn queue_of_the_pool_and_a_place_in_the_middle() {
         report(explore(None, move || {
             let ring = full(4);
             assert!(ring.revoke(revoked, &mut 0));
-            let workers: Vec<_> = (0..2)
-                .map(|_| {
-                    let ring = ring.clone();
-                    thread::spawn(move || ring.pop())
-                })
-                .collect();
+            let workers = two_workers(&ring);
             assert!(ring.push(&one(5, 0)), "there is a place");
             let is_sixth = ring.push(&one(6, 0));
-            let mut popped: Vec<_> = workers.into_iter().map(|w| w.join().unwrap()).collect();
+            let mut popped = workers.map(|w| w.join().unwrap());
             popped.sort_unstable_by_key(|f| f.map(|f| f.handle));
             let popped = popped.into_iter().map(|f| f.expect("there are four"));
             let all: Vec<_> = popped.chain(rest(&ring)).map(|f| f.handle).collect();

@@ -1,6 +1,7 @@
 //! Race 2: a note is written, or relied on, while the driver takes it.
 
 use super::{duel, explore, one, placed, report, with_chunks, Handle, World, STARTS};
+use crate::core::inbox::Thread;
 use crate::core::link::{Link, Reason};
 use crate::core::state::index_of;
 use crate::sync::Ordering;
@@ -82,31 +83,43 @@ fn race_2_publish_against_take_of_what_was_cancelled() {
     }
 }
 
+/// A timer is armed while the driver sweeps to tick 2. At tick 3 all `timers` have fired.
+fn armed_during_a_sweep(
+    make: impl Fn() -> (World, Handle) + Copy + Send + Sync + 'static,
+    arm: fn(&World, Thread, Handle, u64) -> bool,
+    thread: Thread,
+    tick: u64,
+    timers: u64,
+) {
+    duel(
+        make,
+        move |(w, t)| arm(w, thread, *t, tick),
+        |(w, _)| w.advance(2),
+        move |(w, _), was, _| {
+            assert!(!was);
+            w.advance(3);
+            assert_eq!(w.fired(), timers, "late or lost");
+        },
+    );
+}
+
 /// Race 2 with another timer due, noted by the same thread or by another one, or placed
 /// already: so the driver is sweeping indeed, and perhaps takes notes of the very inbox.
 #[test]
 fn race_2_arm_against_sweep_under_way() {
     for arm in [World::arm, World::short_arm] {
         for (thread, tick, placed) in [(0, 1, true), (0, 2, false), (1, 1, true), (1, 2, false)] {
-            duel(
-                move || {
-                    let w = World::new(1, 2, 0);
-                    let t = w.timer(None);
-                    w.timer(Some(1));
-                    w.timer(Some(2));
-                    if placed {
-                        w.collect();
-                    }
-                    (w, t)
-                },
-                move |(w, t)| arm(w, thread, *t, tick),
-                |(w, _)| w.advance(2),
-                |(w, _), was, _| {
-                    assert!(!was);
-                    w.advance(3);
-                    assert_eq!(w.fired(), 3, "late or lost");
-                },
-            );
+            let make = move || {
+                let w = World::new(1, 2, 0);
+                let t = w.timer(None);
+                w.timer(Some(1));
+                w.timer(Some(2));
+                if placed {
+                    w.collect();
+                }
+                (w, t)
+            };
+            armed_during_a_sweep(make, arm, thread, tick, 3);
         }
     }
 }
@@ -140,21 +153,13 @@ fn race_2_arm_against_a_collection() {
 #[test]
 fn race_2_arm_before_the_first_slot_of_a_sweep() {
     for arm in [World::arm, World::short_arm] {
-        duel(
-            || {
-                let w = World::new(1, 2, 0);
-                let t = w.timer(None);
-                w.timer(Some(2));
-                (w, t)
-            },
-            move |(w, t)| arm(w, 1, *t, 1),
-            |(w, _)| w.advance(2),
-            |(w, _), was, _| {
-                assert!(!was);
-                w.advance(3);
-                assert_eq!(w.fired(), 2, "late or lost");
-            },
-        );
+        let make = || {
+            let w = World::new(1, 2, 0);
+            let t = w.timer(None);
+            w.timer(Some(2));
+            (w, t)
+        };
+        armed_during_a_sweep(make, arm, 1, 1, 2);
     }
 }
 
@@ -162,22 +167,14 @@ fn race_2_arm_before_the_first_slot_of_a_sweep() {
 #[test]
 fn race_2_arm_against_cascade_under_way() {
     for thread in [0, 1] {
-        duel(
-            || {
-                let w = World::new(2, 1, 0);
-                let t = w.timer(None);
-                w.timer(Some(2));
-                w.collect();
-                (w, t)
-            },
-            move |(w, t)| w.arm(thread, *t, 3),
-            |(w, _)| w.advance(2),
-            |(w, _), was, _| {
-                assert!(!was);
-                w.advance(3);
-                assert_eq!(w.fired(), 2, "late or lost");
-            },
-        );
+        let make = || {
+            let w = World::new(2, 1, 0);
+            let t = w.timer(None);
+            w.timer(Some(2));
+            w.collect();
+            (w, t)
+        };
+        armed_during_a_sweep(make, World::arm, thread, 3, 2);
     }
 }
 

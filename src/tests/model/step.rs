@@ -3,6 +3,7 @@
 
 use super::{duel, duel_to, one, placed, two, World};
 use crate::core::arm::How;
+use crate::core::inbox::Thread;
 use crate::core::state::{Handle, STEP};
 use crate::tests::checker::at;
 
@@ -18,45 +19,43 @@ fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
     assert_eq!(fired, 1, "late or lost: due {:x}", w.due(t));
 }
 
+/// A timer is armed for each of these ticks while the hand goes to `target`.
+fn armed_while_it_goes_to(
+    target: u64,
+    preemptions: Option<usize>,
+    arm: fn(&World, Thread, Handle, u64) -> bool,
+    ticks: &[u64],
+) {
+    for tick in ticks.iter().copied() {
+        duel_to(
+            preemptions,
+            || one(None),
+            move |(w, t)| arm(w, 1, *t, tick),
+            move |(w, _)| _ = w.advance(target),
+            move |(w, t), _, ()| judge(w, *t, tick, target),
+        );
+    }
+}
+
 /// A timer is armed for a tick that the hand passes, or beyond.
 #[test]
 fn step_against_arm() {
-    for tick in [3, STEP + 3, 2 * STEP + 3, 4 * STEP] {
-        duel(
-            || one(None),
-            move |(w, t)| w.arm(1, *t, tick),
-            |(w, _)| _ = w.advance(2 * STEP),
-            move |(w, t), _, ()| judge(w, *t, tick, 2 * STEP),
-        );
-    }
+    let ticks = [3, STEP + 3, 2 * STEP + 3, 4 * STEP];
+    armed_while_it_goes_to(2 * STEP, None, World::arm, &ticks);
 }
 
 /// The hand goes over more than half the range of a state word, so that a word from
 /// before no longer reads right. At one preemption.
 #[test]
 fn step_over_half_the_range_against_arm() {
-    for tick in [3, STEP + 3, 4 * STEP, 16 * STEP] {
-        duel_to(
-            Some(1),
-            || one(None),
-            move |(w, t)| w.arm(1, *t, tick),
-            |(w, _)| _ = w.advance(5 * STEP),
-            move |(w, t), _, ()| judge(w, *t, tick, 5 * STEP),
-        );
-    }
+    let ticks = [3, STEP + 3, 4 * STEP, 16 * STEP];
+    armed_while_it_goes_to(5 * STEP, Some(1), World::arm, &ticks);
 }
 
 /// The short way to arm.
 #[test]
 fn step_against_short_arm() {
-    for tick in [3, STEP / 2] {
-        duel(
-            || one(None),
-            move |(w, t)| w.short_arm(1, *t, tick),
-            |(w, _)| _ = w.advance(5 * STEP),
-            move |(w, t), _, ()| judge(w, *t, tick, 5 * STEP),
-        );
-    }
+    armed_while_it_goes_to(5 * STEP, None, World::short_arm, &[3, STEP / 2]);
 }
 
 /// A timer is set up while the hand goes a long way.
