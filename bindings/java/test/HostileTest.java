@@ -76,15 +76,9 @@ class HostileTest {
         long timer = wheel.setup(1);
         wheel.close();
         wheel.close();
-        int n = 0;
         for (Runnable call : everyCall(wheel, timer, new Events(1))) {
-            try {
-                call.run();
-                throw new AssertionError("call " + n + " of a closed wheel works");
-            } catch (IllegalStateException e) {
-                WheelTest.equal(e.getMessage(), "the wheel is closed");
-            }
-            n++;
+            WheelTest.equal(WheelTest.thrown(IllegalStateException.class, call::run).getMessage(),
+                    "the wheel is closed");
         }
     }
 
@@ -154,12 +148,7 @@ class HostileTest {
                     () -> wheel.poll(null), () -> wheel.list(null, new Events(1)),
                     () -> wheel.modMany(null, new long[1], null),
                     () -> wheel.deleteMany(null, null), () -> wheel.once(null, 1))) {
-                try {
-                    call.run();
-                    throw new AssertionError("null is taken");
-                } catch (NullPointerException e) {
-                    // As it should be.
-                }
+                WheelTest.thrown(NullPointerException.class, call::run);
             }
             WheelTest.equal(wheel.modMany(new long[0], new long[0], new int[0]), 0);
             WheelTest.refuses(() -> wheel.setPeriod(timer, -1));
@@ -209,12 +198,7 @@ class HostileTest {
             for (Runnable call : List.<Runnable>of(
                     () -> events.timer(i), () -> events.cookie(i), () -> events.deadlineNs(i),
                     () -> events.missed(i), () -> events.drained(i), () -> events.listed(i))) {
-                try {
-                    call.run();
-                    throw new AssertionError("there is an event " + i);
-                } catch (IndexOutOfBoundsException e) {
-                    // As it should be.
-                }
+                WheelTest.thrown(IndexOutOfBoundsException.class, call::run);
             }
         }
         for (int room : new int[] {0, -1, Integer.MIN_VALUE, 1 << 26, Integer.MAX_VALUE}) {

@@ -63,12 +63,9 @@ class NettyTest {
     static void aStoppedTimerTakesNoTimeout() {
         Timer timer = new WheelTimer();
         timer.stop();
-        try {
-            timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);
-            throw new AssertionError("a stopped timer takes a timeout");
-        } catch (IllegalStateException e) {
-            WheelTest.equal(e.getMessage(), "the timer is stopped");
-        }
+        WheelTest.equal(WheelTest.thrown(IllegalStateException.class,
+                () -> timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS)).getMessage(),
+                "the timer is stopped");
     }
 
     static void aTaskCannotStopItsTimer() throws Exception {
@@ -149,12 +146,9 @@ class NettyTest {
         check(driver[0].isAlive());
         timer.stop();
         check(!driver[0].isAlive());
-        try {
-            new WheelTimer(new Options(Clock.MONOTONIC), run -> null, Runnable::run);
-            throw new AssertionError("a timer without a thread");
-        } catch (IllegalStateException e) {
-            WheelTest.equal(e.getMessage(), "the factory makes no thread");
-        }
+        WheelTest.equal(WheelTest.thrown(IllegalStateException.class,
+                () -> new WheelTimer(new Options(Clock.MONOTONIC), run -> null, Runnable::run))
+                .getMessage(), "the factory makes no thread");
     }
 
     static void aTaskArmsTheNext() throws Exception {
@@ -209,12 +203,8 @@ class NettyTest {
         CountDownLatch second = new CountDownLatch(1);
         timer.newTimeout(t -> second.countDown(), 50, TimeUnit.MILLISECONDS);
         WheelTest.equal(timer.pendingTimeouts(), 2L);
-        try {
-            timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);
-            throw new AssertionError("no limit");
-        } catch (RejectedExecutionException e) {
-            // As it should be.
-        }
+        WheelTest.thrown(RejectedExecutionException.class,
+                () -> timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS));
         check(second.await(20, TimeUnit.SECONDS) && first.cancel());
         WheelTest.equal(timer.pendingTimeouts(), 0L);
         timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);

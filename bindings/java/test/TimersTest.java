@@ -86,12 +86,8 @@ class TimersTest {
             check(!task.cancel() && !task.isPending());
             timers.arm(task, HOUR);
             check(task.isPending());
-            try {
-                timers.arm(task, MS);
-                throw new AssertionError("armed twice");
-            } catch (IllegalStateException e) {
-                WheelTest.equal(e.getMessage(), "the task is pending");
-            }
+            WheelTest.equal(WheelTest.thrown(IllegalStateException.class,
+                    () -> timers.arm(task, MS)).getMessage(), "the task is pending");
             check(task.cancel() && !task.cancel() && task.isCancelled() && !task.isPending());
             timers.arm(task, MS);
             until(() -> runs.get() == 5);
@@ -190,12 +186,8 @@ class TimersTest {
                 check(timers.delay(time).isDone());
                 CompletableFuture<Integer> late = new CompletableFuture<>();
                 check(timers.orTimeout(late, time) == late);
-                try {
-                    late.getNow(1);
-                    throw new AssertionError("no timeout");
-                } catch (CompletionException e) {
-                    WheelTest.equal(e.getCause().getClass(), TimeoutException.class);
-                }
+                WheelTest.equal(WheelTest.thrown(CompletionException.class, () -> late.getNow(1))
+                        .getCause().getClass(), TimeoutException.class);
                 WheelTest.equal(timers.completeOnTimeout(new CompletableFuture<>(), "over", time)
                         .getNow("no"), "over");
                 WheelTest.equal(timers.orTimeout(
@@ -222,12 +214,8 @@ class TimersTest {
     }
 
     static void closed(Runnable call) {
-        try {
-            call.run();
-            throw new AssertionError("a closed wheel works");
-        } catch (IllegalStateException e) {
-            WheelTest.equal(e.getMessage(), "the wheel is closed");
-        }
+        WheelTest.equal(WheelTest.thrown(IllegalStateException.class, call::run).getMessage(),
+                "the wheel is closed");
     }
 
     static void aTimeThatIsTooLong() throws Exception {
@@ -328,12 +316,8 @@ class TimersTest {
             ScheduledFuture<?> fails = pool.scheduleAtFixedRate(() -> {
                 throw new IllegalStateException("of the task");
             }, 0, 1, TimeUnit.MILLISECONDS);
-            try {
-                fails.get(20, TimeUnit.SECONDS);
-                throw new AssertionError("no exception");
-            } catch (ExecutionException e) {
-                WheelTest.equal(e.getCause().getMessage(), "of the task");
-            }
+            WheelTest.equal(WheelTest.thrown(ExecutionException.class,
+                    () -> fails.get(20, TimeUnit.SECONDS)).getCause().getMessage(), "of the task");
         }
     }
 
@@ -510,12 +494,8 @@ class TimersTest {
                 i--;
                 continue;
             }
-            try {
-                pool.schedule(NOTHING, 1, TimeUnit.MILLISECONDS);
-                throw new AssertionError("a pool that is shut down takes a task");
-            } catch (RejectedExecutionException e) {
-                // As it should be.
-            }
+            WheelTest.thrown(RejectedExecutionException.class,
+                    () -> pool.schedule(NOTHING, 1, TimeUnit.MILLISECONDS));
             WheelTest.equal(once.isCancelled(), !delayed);
             WheelTest.equal(rate.isCancelled(), !periodic);
             if (periodic) {
@@ -552,12 +532,7 @@ class TimersTest {
                         () -> timers.delayedExecutor(null),
                         () -> timers.delayedExecutor(MS, null),
                         () -> timers.delayedExecutor(MS).execute(null))) {
-                    try {
-                        call.run();
-                        throw new AssertionError("null is taken");
-                    } catch (NullPointerException e) {
-                        // As it should be.
-                    }
+                    WheelTest.thrown(NullPointerException.class, call::run);
                 }
                 WheelTest.equal(timers.pending(), 0L);
             }
@@ -721,12 +696,9 @@ class TimersTest {
             check(System.nanoTime() - begin >= 20_000_000);
 
             CompletableFuture<String> late = timers.orTimeout(new CompletableFuture<>(), MS);
-            try {
-                late.get(20, TimeUnit.SECONDS);
-                throw new AssertionError("no timeout");
-            } catch (ExecutionException e) {
-                WheelTest.equal(e.getCause().getClass(), TimeoutException.class);
-            }
+            WheelTest.equal(WheelTest.thrown(ExecutionException.class,
+                    () -> late.get(20, TimeUnit.SECONDS)).getCause().getClass(),
+                    TimeoutException.class);
             WheelTest.equal(timers.completeOnTimeout(new CompletableFuture<>(), "value", MS)
                     .get(20, TimeUnit.SECONDS), "value");
 
@@ -783,12 +755,7 @@ class TimersTest {
         check(!timers.driver().isAlive() && !pending.cancel() && !pending.isPending());
         check(pending.isCancelled());
         WheelTest.equal(closed.get(), 4);
-        try {
-            delay.get(0, TimeUnit.SECONDS);
-            throw new AssertionError("completed");
-        } catch (CancellationException e) {
-            // As it should be.
-        }
+        WheelTest.thrown(CancellationException.class, () -> delay.get(0, TimeUnit.SECONDS));
         Thread.sleep(600);
         WheelTest.equal(runs.get(), 0);
     }
@@ -1021,12 +988,8 @@ class TimersTest {
 
     /** With less memory outside the heap than a batch of events needs. */
     static void timersWithoutADriverAreRefused() {
-        try {
-            new Timers().close();
-            throw new AssertionError("no memory is needed");
-        } catch (OutOfMemoryError e) {
-            System.out.println("no direct memory: 1 test passed");
-        }
+        WheelTest.thrown(OutOfMemoryError.class, () -> new Timers().close());
+        System.out.println("no direct memory: 1 test passed");
     }
 
     static void check(boolean condition) {

@@ -124,13 +124,8 @@ class WheelTest {
 
     static void errorsAreInTheLibrarysWords() {
         manual(new Options(Clock.MANUAL), wheel -> {
-            try {
-                wheel.delete(12345);
-            } catch (HwheelException e) {
-                equal(e.getMessage(), "the timer no longer exists");
-                return;
-            }
-            throw new AssertionError("no error");
+            equal(thrown(HwheelException.class, () -> wheel.delete(12345)).getMessage(),
+                    "the timer no longer exists");
         });
     }
 
@@ -248,23 +243,29 @@ class WheelTest {
         equal((Object) got, (Object) want);
     }
 
-    static void refuses(Runnable call) {
+    interface Throwing {
+        void run() throws Exception;
+    }
+
+    /** What a call throws, which must be of this type. */
+    static <E extends Throwable> E thrown(Class<E> type, Throwing call) {
         try {
             call.run();
-        } catch (IllegalArgumentException e) {
-            return;
+        } catch (Throwable e) {
+            if (!type.isInstance(e)) {
+                throw new AssertionError("not " + type, e);
+            }
+            return type.cast(e);
         }
-        throw new AssertionError("a bad argument is accepted");
+        throw new AssertionError("no " + type);
+    }
+
+    static void refuses(Runnable call) {
+        thrown(IllegalArgumentException.class, call::run);
     }
 
     static void fails(int errno, Runnable call) {
-        try {
-            call.run();
-        } catch (HwheelException e) {
-            equal(e.errno(), errno);
-            return;
-        }
-        throw new AssertionError("no error, want " + errno);
+        equal(thrown(HwheelException.class, call::run).errno(), errno);
     }
 
     public static void main(String[] args) throws Exception {
