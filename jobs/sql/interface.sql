@@ -180,21 +180,35 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT hwheel._notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
 $$;
 
--- Tells the nodes that jobs may end for which others wait, when the transaction commits. A node looks
+-- Tells the nodes that jobs may end for which others wait, when the transaction commits. For each key it
+-- names one job that waits: a key may be a secret, and whoever may connect can listen. A node looks
 -- by itself, too. A call costs more than to ask before whether any job waits for others.
 CREATE OR REPLACE FUNCTION hwheel._tell_followers(ids bigint[]) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	keys constant text[] := ARRAY(SELECT j.key FROM hwheel.job j WHERE j.id = ANY (ids));
 BEGIN
-	PERFORM hwheel._notify('hwheel', '0') WHERE EXISTS (SELECT FROM hwheel.job f
-		WHERE f.after_keys && ARRAY(SELECT j.key FROM hwheel.job j WHERE j.id = ANY (ids)));
+	IF EXISTS (SELECT FROM hwheel.job f WHERE f.after_keys && keys) THEN
+		PERFORM hwheel._notify('hwheel', 'after ' || f.id) FROM unnest(keys) k, LATERAL (
+			SELECT f.id FROM hwheel.job f WHERE f.after_keys @> ARRAY[k] LIMIT 1) f;
+	END IF;
+END $$;
+
+-- Whether a job of a key is still to run.
+CREATE OR REPLACE FUNCTION hwheel._is_live(key text) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM hwheel.job j WHERE j.key = _is_live.key
+		AND j.state IN ('waiting', 'claimed', 'running'));
 END $$;
 
 -- Tells the nodes of a job that is due within the window. The trigger is deferred: the window
 -- begins when the transaction commits. The payload is the due time in milliseconds, rounded
 -- down to 100, so that PostgreSQL merges the notifications of a transaction. A job that an
 -- application takes wakes the applications if it is due, and otherwise the nodes, which wake
--- them later. Nodes look whether a job that waits for others still has to.
+-- them later. Nodes look whether a job that waits for others still has to. It is named if its key has no
+-- job: many may be scheduled in a transaction, before what they wait for has ended.
 CREATE OR REPLACE FUNCTION hwheel._announce() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -202,7 +216,7 @@ BEGIN
 	ELSIF NEW.kind = 'app' AND NEW.due <= clock_timestamp() AND NEW.due > '-infinity' THEN
 		PERFORM pg_notify('hwheel:' || NEW.queue, '');
 	ELSIF NEW.after_key IS NOT NULL THEN
-		PERFORM pg_notify('hwheel', '0');
+		PERFORM pg_notify('hwheel', CASE WHEN hwheel._is_live(NEW.after_key) THEN '0' ELSE 'after ' || NEW.id END);
 	ELSIF NEW.due < clock_timestamp() + (SELECT window_length FROM hwheel.settings) THEN
 		PERFORM pg_notify('hwheel', CASE WHEN NEW.due = '-infinity' THEN '0'
 			ELSE (floor(extract(epoch FROM NEW.due) * 10) * 100)::bigint::text END);

@@ -185,23 +185,51 @@ BEGIN
 END $$;
 
 -- Gives jobs that wait for others their due time, if no job of their keys is still to run. One that has
--- to wait gets another after_key. Returns the number of both. It looks at one key of each job, and at
--- the others if that key has no job.
+-- to wait gets another after_key. `number` counts both. However many jobs wait, a call is short: it looks
+-- at these keys, and at the jobs that wait for those of them that have ended.
+--
+-- named    jobs that wait: it looks at their keys
+-- rows     the number of other jobs whose after_key it looks at, in the order of these keys from `after`
+--          on. `next` is where the next call goes on. NULL: at the beginning. These are the bytes of a
+--          key: not each character of a database is one of UTF-8
+-- at_most  the number of jobs that it changes. If it has, the next call needs the same arguments
 --
 -- One statement sees all keys of a job at the same time, after the locks. So it does not matter in
 -- which order the others have ended, and which transaction has seen which.
-CREATE OR REPLACE FUNCTION hwheel._unblock(at_most bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION hwheel._unblock8(named bigint[], after bytea, rows bigint, at_most bigint,
+	OUT number bigint, OUT next bytea)
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+-- As in _turn5().
+SET enable_bitmapscan = off SET enable_sort = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	-- No join: it may read all live jobs. See done_many().
-	ids constant bigint[] := ARRAY(SELECT f.id FROM hwheel.job f WHERE f.after_key IS NOT NULL
-		AND f.due = 'infinity' AND (SELECT m.id FROM hwheel.job m WHERE m.key = f.after_key
-			AND m.state IN ('waiting', 'claimed', 'running')) IS NULL
-		LIMIT at_most FOR UPDATE OF f SKIP LOCKED);
+	last constant text := coalesce(convert_from(after, getdatabaseencoding()), '');
+	near constant text[] := ARRAY(SELECT f.after_key FROM hwheel.job f
+		WHERE f.after_key > last ORDER BY f.after_key LIMIT rows);
+	-- Those that have no job. No join: it may read all live jobs. See done_many().
+	ended constant text[] := ARRAY(SELECT w.key FROM (
+			SELECT unnest(near) UNION
+			SELECT k FROM unnest(named) n, LATERAL (SELECT unnest(f.after_keys) AS k FROM hwheel.job f
+				WHERE f.id = n) f) w (key)
+		WHERE (SELECT m.id FROM hwheel.job m WHERE m.key = w.key
+			AND m.state IN ('waiting', 'claimed', 'running')) IS NULL);
+	ids bigint[] := ARRAY(SELECT f.id FROM unnest(ended) k, LATERAL (SELECT f.id FROM hwheel.job f
+			WHERE f.after_key = k AND f.due = 'infinity' AND f.id <> ALL (named)
+			LIMIT at_most FOR UPDATE SKIP LOCKED) f
+		LIMIT at_most);
 	at  constant timestamptz := clock_timestamp();
 BEGIN
-	IF ids <> '{}' THEN
+	IF cardinality(near) = rows THEN
+		next := convert_to(near[rows], getdatabaseencoding());
+	END IF;
+	IF ended <> '{}' THEN
+		-- They come last: if there are too many jobs, the next call finds their keys again.
+		ids := ids || ARRAY(SELECT f.id FROM unnest(named) n, LATERAL (SELECT f.id FROM hwheel.job f
+				WHERE f.id = n AND f.after_key = ANY (ended) AND f.due = 'infinity' FOR UPDATE SKIP LOCKED) f
+			LIMIT at_most - cardinality(ids));
+	END IF;
+	number := cardinality(ids);
+	IF number > 0 THEN
 		WITH seen AS MATERIALIZED (
 			SELECT f.id, (SELECT m.key FROM unnest(f.after_keys) k, LATERAL (SELECT m.key FROM hwheel.job m
 				WHERE m.key = k AND m.state IN ('waiting', 'claimed', 'running') OFFSET 0) m LIMIT 1) AS key
@@ -216,7 +244,24 @@ BEGIN
 			paused_due = CASE WHEN f.paused_due IS NOT NULL THEN greatest(f.occurrence, at) END
 		WHERE f.id = ANY (ARRAY(SELECT s.id FROM seen s WHERE s.key IS NULL));
 	END IF;
-	RETURN cardinality(ids);
+END $$;
+
+-- The same for all keys, one part after the other. For tests, and for nodes of version 7.
+CREATE OR REPLACE FUNCTION hwheel._unblock(at_most bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	after bytea;
+	part  bigint;
+	total bigint := 0;
+BEGIN
+	LOOP
+		SELECT u.number, u.next INTO part, after
+			FROM hwheel._unblock8('{}', after, 1000, at_most - total) u;
+		total := total + part;
+		IF total >= at_most OR after IS NULL THEN
+			RETURN total;
+		END IF;
+	END LOOP;
 END $$;
 
 -- The kinds of the jobs of a queue that are due next.

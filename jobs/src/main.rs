@@ -113,15 +113,20 @@
 //!
 //! Such a job is `waiting`, due at infinity, and `after_keys` has the keys that it waits for. A node
 //! asks for those none of whose keys has a job that is still to run, and gives them a due time
-//! (`_unblock`). One statement sees all keys of a job, so the answer does not depend on the order of
+//! (`_unblock8`). One statement sees all keys of a job, so the answer does not depend on the order of
 //! ends, nor on what their transactions have seen. A job that still waits for one key is not looked at
-//! further: `after_key` is that key, until its job has ended. Nodes ask with each turn while there
-//! are such jobs.
+//! further: `after_key` is that key, until its job has ended.
 //!
-//! The call that ends a job notifies the nodes if another job names its key, also when that one waits
-//! for more. The commit of a job that waits notifies them, too. So a node looks after the last of
-//! these commits. One notification may be missing: that of an end whose transaction had ended the job
-//! before the other one was committed, and is committed after the look. The next turn finds the job.
+//! A node goes round these keys with each claim, and looks at the jobs of a thousand in a call. So a
+//! call is short, and with many keys a round takes many. A job that has ended does not wait for that:
+//! the call that ends it notifies the nodes if another job names its key, also when that one waits for
+//! more. The commit of a job that waits notifies them, too. So a node looks after the last of these
+//! commits. The notification names one job that waits for the key, and the node looks at all keys of
+//! that one.
+//!
+//! A notification may be missing: that of an end whose transaction had ended the job before the other
+//! one was committed, and is committed after the look. If the job that it names is cancelled meanwhile,
+//! it says nothing of others that wait for the key. The round finds them.
 //!
 //! # Jobs that applications take
 //!

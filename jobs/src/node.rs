@@ -59,6 +59,16 @@ const REPLAN: Duration = Duration::from_millis(250);
 /// One call makes this number of jobs due that have waited for others. Each may have a thousand keys.
 const UNBLOCK: i64 = 100;
 
+/// One call looks at the keys of this number of jobs that wait for others.
+const UNBLOCK_ROWS: i64 = 1000;
+
+/// One call looks at the keys of this number of jobs that notifications have named. Each may have a
+/// thousand.
+const NAMED: usize = 20;
+
+/// A node remembers this number of them. It finds the others by itself.
+const MOST_NAMED: usize = 1000;
+
 /// The time between two looks at jobs that wait for others is this multiple of the time of a look.
 const UNBLOCK_PAUSE: u32 = 3;
 
@@ -343,8 +353,34 @@ struct Node {
     is_hungry: bool,
     /// Queues with jobs that no node runs, which the log has named, and when.
     stuck: HashMap<String, Instant>,
-    /// When it looks again at jobs that wait for others.
-    next_unblock: Instant,
+    /// Jobs that wait for others, and somebody says that one of these has ended.
+    named: HashSet<i64>,
+    /// How far it has looked at the others.
+    unblock: Round,
+}
+
+/// A round through the jobs that wait for others, in the order of their keys.
+struct Round {
+    began: Instant,
+    /// The key after which it goes on. None: it begins.
+    after: Option<Vec<u8>>,
+    /// When it goes on.
+    at: Instant,
+}
+
+impl Round {
+    /// A part has been looked at. A round of many parts begins once per turn at most.
+    fn goes_on(&mut self, begin: Instant, next: Option<Vec<u8>>, turn: Duration) {
+        let is_first = self.after.is_none();
+        if is_first {
+            self.began = begin;
+        }
+        self.at = begin + turn.min(begin.elapsed() * UNBLOCK_PAUSE);
+        if next.is_none() && !is_first {
+            self.at = self.at.max(self.began + turn);
+        }
+        self.after = next;
+    }
 }
 
 /// When a node claims next.
@@ -375,7 +411,12 @@ impl Node {
             dull: 0,
             is_hungry: false,
             stuck: HashMap::new(),
-            next_unblock: Instant::now(),
+            named: HashSet::new(),
+            unblock: Round {
+                began: Instant::now(),
+                after: None,
+                at: Instant::now(),
+            },
         }
     }
 
@@ -672,29 +713,51 @@ impl Node {
             let (unblocked, longest) = self.unblock();
             return Ok((found || count > 0 || unblocked, wait.min(longest)));
         }
+        self.named.clear();
         Ok((found || count > 0, wait))
     }
 
-    /// Makes jobs due that have waited for others. Returns whether there were any, and the longest
-    /// time until the next look.
+    /// Makes jobs due that have waited for others: those that are named, and those that the round
+    /// finds. Returns whether there were any, and the longest time until the next look.
     fn unblock(&mut self) -> (bool, Duration) {
         let begin = Instant::now();
-        if begin < self.next_unblock {
-            return (false, self.next_unblock - begin);
+        let named: Vec<i64> = self.named.iter().copied().take(NAMED).collect();
+        let goes_on = begin >= self.unblock.at;
+        if named.is_empty() && !goes_on {
+            return (false, self.unblock.at - begin);
         }
-        let sql = "SELECT hwheel._unblock($1)";
-        let rows = self.link.ask(|session| session.query(sql, &[&UNBLOCK]));
-        let count = rows
-            .map(|rows| rows[0].get::<_, i64>(0))
-            .unwrap_or_else(|e| {
+        let rows = if goes_on { UNBLOCK_ROWS } else { 0 };
+        let after = &self.unblock.after;
+        let sql = "SELECT * FROM hwheel._unblock8($1, $2, $3, $4)";
+        let answer = self
+            .link
+            .ask(|session| session.query(sql, &[&named, after, &rows, &UNBLOCK]));
+        let is_known = answer.is_ok();
+        let (count, next) = match answer {
+            Ok(rows) => (rows[0].get::<_, i64>("number"), rows[0].get("next")),
+            Err(e) => {
                 log::error!("{sql}: {}", db::describe(&e));
-                0
-            });
-        // One that leaves none behind is not made again and again.
+                (0, self.unblock.after.clone())
+            }
+        };
+        // One that leaves some behind is made again and again.
         if count < UNBLOCK {
-            self.next_unblock = begin + self.turn.min(begin.elapsed() * UNBLOCK_PAUSE);
+            self.named.retain(|id| !named.contains(id));
+            if goes_on {
+                self.unblock.goes_on(begin, next, self.turn);
+            }
         }
-        let longest = if count > 0 { Duration::ZERO } else { self.turn };
+        if !is_known {
+            self.unblock.at = begin + self.turn;
+        }
+        let is_waiting = !goes_on || self.unblock.after.is_some();
+        let longest = if count > 0 || !self.named.is_empty() {
+            Duration::ZERO
+        } else if is_waiting {
+            self.unblock.at.saturating_duration_since(Instant::now())
+        } else {
+            self.turn
+        };
         (count > 0, longest)
     }
 
@@ -804,6 +867,12 @@ impl Node {
                 }
             }
             return Ok(None);
+        }
+        // A job waits for another one, which may have ended.
+        if let Some(Ok(id)) = text.strip_prefix("after ").map(str::parse) {
+            if self.named.len() < MOST_NAMED {
+                self.named.insert(id);
+            }
         }
         // A claim that can wait a little may find more jobs.
         let due_ms = text.parse().unwrap_or(0);

@@ -2,6 +2,7 @@
 
 mod support;
 
+use postgres::fallible_iterator::FallibleIterator;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::{database, Database};
@@ -441,6 +442,129 @@ fn an_application_takes_a_job_that_has_waited() {
             .unwrap();
     }
     test.rollback().unwrap();
+}
+
+/// How many rows of jobs a session has read. It forgets this when no transaction is open.
+fn read(transaction: &mut postgres::Transaction<'_>) -> i64 {
+    let sql = "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
+        FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass";
+    transaction.query_one(sql, &[]).unwrap().get(0)
+}
+
+/// Jobs f1, f2 ... that wait, each for another job, which is due in an hour.
+fn pairs(db: &Database, count: i32) {
+    db.execute(&format!(
+        "SELECT hwheel.schedule_many(array_agg('m' || i), ARRAY[now() + interval '1 h'], sql => 'note')
+            FROM generate_series(1, {count}) i;
+        SELECT hwheel.schedule('f' || i, after => ARRAY['m' || i], sql => 'note') FROM generate_series(1, {count}) i"
+    ));
+}
+
+/// However many jobs wait. The server has made no statistics of the table yet.
+#[test]
+fn a_look_at_jobs_that_wait_reads_a_part_of_them() {
+    let db = database();
+    db.execute("ALTER TABLE hwheel.job SET (autovacuum_enabled = off)");
+    pairs(&db, 5000);
+    db.execute(
+        "SELECT hwheel.schedule('g' || i, after => '{m5}', sql => 'note') FROM generate_series(1, 2000) i;
+        SELECT hwheel.cancel('m4'), hwheel.cancel('m5')",
+    );
+    let id = |key: &str| db.number(&format!("SELECT id FROM hwheel.job WHERE key = '{key}'"));
+    let (f4, f5, f6) = (id("f4"), id("f5"), id("f6"));
+    let mut client = db.client();
+    let mut look = |named: &[i64], after: Option<&[u8]>, rows: i64, limit: i64| {
+        let mut transaction = client.transaction().unwrap();
+        let before = read(&mut transaction);
+        let sql = "SELECT number, next FROM hwheel._unblock8($1, $2, $3, 100)";
+        let row = transaction
+            .query_one(sql, &[&named, &after, &rows])
+            .unwrap();
+        let read = read(&mut transaction) - before;
+        transaction.commit().unwrap();
+        assert!(read <= limit, "{named:?} {after:?} {rows}: {read}");
+        (row.get::<_, i64>(0), row.get::<_, Option<Vec<u8>>>(1))
+    };
+    // One that is named, and one that still waits.
+    assert_eq!(look(&[f4, f6], None, 0, 20), (1, None));
+    // All who wait for the same key, in several calls: the one that is named comes last.
+    for _ in 0..20 {
+        assert_eq!(look(&[f5], None, 0, 600), (100, None));
+    }
+    assert_eq!(look(&[f5], None, 0, 20), (1, None));
+    assert_eq!(look(&[f5], None, 0, 20), (0, None));
+    // The others, in the order of their keys.
+    db.execute("DELETE FROM hwheel.job WHERE key IN ('m1', 'm3333', 'm999')");
+    let (mut after, mut found, mut calls) = (None::<Vec<u8>>, 0, 0);
+    loop {
+        let (number, next) = look(&[], after.as_deref(), 1000, 2200);
+        (found, calls) = (found + number, calls + 1);
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found, calls), (3, 5));
+}
+
+/// Nothing tells the node. It looks at all in the end, and not before the jobs that are due.
+#[test]
+fn a_node_goes_round_the_jobs_that_wait() {
+    let db = database();
+    pairs(&db, 5000);
+    let node = db.node("one");
+    db.all_claim();
+    for key in ["1", "3333", "999", "5000"] {
+        db.execute(&format!("DELETE FROM hwheel.job WHERE key = 'm{key}'"));
+        runs(&db, &format!("f{key}"));
+    }
+    assert!(!node.log().contains("_unblock"), "{}", node.log());
+}
+
+/// With the usual window, a round of many keys begins every 6.5 s.
+#[test]
+fn an_end_is_noticed_at_once_among_many_jobs_that_wait() {
+    let db = database();
+    with_long_turns(&db);
+    pairs(&db, 5000);
+    let _node = db.node("one");
+    db.all_claim();
+    for i in (100..5000).step_by(700) {
+        db.execute(&format!("SELECT hwheel.cancel('m{i}')"));
+        let took = runs(&db, &format!("f{i}"));
+        assert!(took < SOON, "{took:?}");
+    }
+}
+
+/// Whoever may connect can listen.
+#[test]
+fn a_notification_has_no_key() {
+    let db = database();
+    let mut listener = db.client();
+    listener.batch_execute("LISTEN hwheel").unwrap();
+    let mut heard = || {
+        listener.batch_execute("SELECT").unwrap();
+        let mut all = listener.notifications();
+        let texts = all.iter().map(|n| Ok(n.payload().to_owned()));
+        texts.collect::<Vec<String>>().unwrap()
+    };
+    db.execute("SELECT hwheel.schedule(k, now() + interval '1 h', sql => 'note') FROM unnest('{m,n}'::text[]) k");
+    let f = db.number("SELECT hwheel.schedule('f', after => '{m,n}', sql => 'note')");
+    db.execute("SELECT hwheel.schedule('g' || i, after => '{m}', sql => 'note') FROM generate_series(1, 100) i");
+    assert_eq!(heard(), ["0", "0"]);
+    db.execute("SELECT hwheel.cancel('n')");
+    assert_eq!(heard(), [format!("after {f}")]);
+    db.execute("SELECT hwheel.cancel('m')");
+    let [one] = &heard()[..] else {
+        panic!("more than one notification")
+    };
+    assert!(
+        one.strip_prefix("after ")
+            .is_some_and(|id| id.parse::<i64>().is_ok()),
+        "{one}"
+    );
+    let h = db.number("SELECT hwheel.schedule('h', after => '{never}', sql => 'note')");
+    assert_eq!(heard(), [format!("after {h}")]);
 }
 
 #[test]
