@@ -983,92 +983,115 @@ END $$;
 -- begins a run of it.
 --
 -- It looks at the jobs that were due first. If there are more, those of a few tenants may hide any
--- number of others. Then the tenants take turns, from the one after the last on: in half of the
--- calls, by chance, before that look, which may find enough each time, and otherwise behind it.
+-- number of others. Then the tenants take turns: in half of the calls, by chance, before that look,
+-- which may find enough each time, and otherwise behind it.
 CREATE OR REPLACE FUNCTION hwheel._fair(name text, per int, last_tenant text, room bigint,
 	at timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	jobs      constant bigint := 100 + 2 * room; -- that it looks at
+	has_more  constant boolean := hwheel._has_due(name, jobs, at);
+	is_before constant boolean := has_more AND random() < 0.5;
+	ids       bigint[] := '{}';
+BEGIN
+	IF is_before THEN
+		ids := hwheel._fair_turns(name, per, last_tenant, room, at, ids);
+	END IF;
+	ids := hwheel._fair_first(name, per, jobs, room, at, ids);
+	IF has_more AND NOT is_before THEN
+		ids := hwheel._fair_turns(name, per, last_tenant, room, at, ids);
+	END IF;
+	RETURN ids;
+END $$;
+
+-- Whether a queue has that number of jobs that are due. The caller has set how plans are made, as for
+-- the next ones.
+CREATE OR REPLACE FUNCTION hwheel._has_due(name text, jobs bigint, at timestamptz) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN (SELECT count(*) >= jobs FROM (SELECT FROM generate_series(9, 0, -1) p, LATERAL (
+			SELECT FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = name
+				AND j.priority = p AND j.due <= at AND j.due > '-infinity' LIMIT jobs) j
+		LIMIT jobs) n);
+END $$;
+
+-- Locks jobs besides these, of those that were due first, and returns all.
+CREATE OR REPLACE FUNCTION hwheel._fair_first(name text, per int, jobs bigint, room bigint,
+	at timestamptz, ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-	-- The number of jobs, and that of tenants, that a claim looks at.
-	jobs    constant bigint := 100 + 2 * _fair.room;
-	tenants bigint := 1000;
-	ids     bigint[] := '{}';
-	passed  bigint[] := '{}';
-	steps   boolean[] := '{false}';
-	by_turn boolean;
-	chosen  bigint[];
-	theirs  text[];
-	locked  bigint[];
-	who     text COLLATE "C" := coalesce(_fair.last_tenant, '');
-	free    bigint;
+	passed bigint[] := ids; -- and those that somebody else has locked
+	chosen bigint[];
+	theirs text[];
+	locked bigint[];
 BEGIN
-	IF (SELECT count(*) >= jobs FROM (SELECT FROM generate_series(9, 0, -1) p, LATERAL (
-			SELECT FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
-				AND j.priority = p AND j.due <= at AND j.due > '-infinity' LIMIT jobs) j
-			LIMIT jobs) n) THEN
-		steps := CASE WHEN random() < 0.5 THEN '{true,false}' ELSE '{false,true}' END;
+	FOR try IN 1..3 LOOP
+		EXIT WHEN cardinality(ids) >= room;
+		WITH near AS MATERIALIZED (
+			SELECT n.id, n.tenant, row_number() OVER () AS place
+			FROM generate_series(9, 0, -1) p, LATERAL (
+				SELECT j.id, j.tenant FROM hwheel.job j
+				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair_first.name
+					AND j.priority = p AND j.due <= at AND j.due > '-infinity' AND j.id <> ALL (passed)
+				ORDER BY j.due LIMIT jobs) n
+			LIMIT jobs
+		), free AS MATERIALIZED (
+			SELECT t.tenant, hwheel._free(_fair_first.name, t.tenant, per, ids) AS free
+			FROM (SELECT DISTINCT n.tenant FROM near n WHERE n.tenant IS NOT NULL) t
+		), ranked AS (
+			SELECT n.*, row_number() OVER (PARTITION BY n.tenant ORDER BY n.place) AS nth FROM near n
+		), first AS (
+			SELECT r.id, r.tenant FROM ranked r LEFT JOIN free f ON f.tenant = r.tenant
+			WHERE r.tenant IS NULL OR r.nth <= f.free
+			ORDER BY r.place LIMIT room - cardinality(ids)
+		)
+		SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.tenant), '{}')
+			INTO chosen, theirs FROM first f;
+		locked := ARRAY(SELECT j.id FROM unnest(chosen, theirs) AS c (id, tenant)
+			JOIN hwheel.job j ON j.id = c.id AND j.tenant IS NOT DISTINCT FROM c.tenant
+			WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair_first.name AND j.due <= at
+			FOR UPDATE OF j SKIP LOCKED);
+		ids := ids || locked;
+		passed := passed || chosen;
+		EXIT WHEN cardinality(locked) = cardinality(chosen);
+	END LOOP;
+	RETURN ids;
+END $$;
+
+-- Locks jobs besides these, of up to a thousand tenants from the one after the last on, and returns all.
+CREATE OR REPLACE FUNCTION hwheel._fair_turns(name text, per int, last_tenant text, room bigint,
+	at timestamptz, ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	who  text COLLATE "C" := coalesce(_fair_turns.last_tenant, '');
+	free bigint;
+BEGIN
+	IF cardinality(ids) >= room THEN
+		RETURN ids;
 	END IF;
-	FOREACH by_turn IN ARRAY steps LOOP
-		EXIT WHEN cardinality(ids) >= _fair.room;
-		IF by_turn THEN
-			WHILE tenants > 0 AND cardinality(ids) < _fair.room LOOP
-				tenants := tenants - 1;
-				SELECT j.tenant INTO who FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app'
-					AND j.tenant IS NOT NULL AND j.queue = _fair.name AND j.tenant > who
-					ORDER BY j.queue, j.tenant LIMIT 1;
-				IF who IS NULL THEN
-					EXIT WHEN last_tenant IS NULL;
-					last_tenant := NULL; -- From the first one on, once.
-					who := '';
-					CONTINUE;
-				END IF;
-				free := hwheel._free(_fair.name, who, per, ids);
-				IF free > 0 THEN
-					ids := ids || ARRAY(SELECT j.id FROM hwheel.job j
-						WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
-							AND j.tenant = who AND j.due <= at AND j.due > '-infinity'
-							AND j.id <> ALL (passed) AND j.id <> ALL (ids)
-						ORDER BY j.priority DESC, j.due LIMIT least(free, _fair.room - cardinality(ids))
-						FOR UPDATE SKIP LOCKED);
-				END IF;
-			END LOOP;
-			UPDATE hwheel.queue q SET last_tenant = nullif(who, '') WHERE q.name = _fair.name;
+	FOR tenants IN 1..1000 LOOP
+		SELECT j.tenant INTO who FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app'
+			AND j.tenant IS NOT NULL AND j.queue = _fair_turns.name AND j.tenant > who
+			ORDER BY j.queue, j.tenant LIMIT 1;
+		IF who IS NULL THEN
+			EXIT WHEN _fair_turns.last_tenant IS NULL;
+			_fair_turns.last_tenant := NULL; -- From the first one on, once.
+			who := '';
 			CONTINUE;
 		END IF;
-		-- Again if somebody has locked some of them.
-		FOR try IN 1..3 LOOP
-			WITH near AS MATERIALIZED (
-				SELECT n.id, n.tenant, row_number() OVER () AS place
-				FROM generate_series(9, 0, -1) p, LATERAL (
-					SELECT j.id, j.tenant FROM hwheel.job j
-					WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name
-						AND j.priority = p AND j.due <= at AND j.due > '-infinity'
-						AND j.id <> ALL (passed) AND j.id <> ALL (ids)
-					ORDER BY j.due LIMIT jobs) n
-				LIMIT jobs
-			), free AS MATERIALIZED (
-				SELECT t.tenant, hwheel._free(_fair.name, t.tenant, per, ids) AS free
-				FROM (SELECT DISTINCT n.tenant FROM near n WHERE n.tenant IS NOT NULL) t
-			), ranked AS (
-				SELECT n.*, row_number() OVER (PARTITION BY n.tenant ORDER BY n.place) AS nth FROM near n
-			), first AS (
-				SELECT r.id, r.tenant FROM ranked r LEFT JOIN free f ON f.tenant = r.tenant
-				WHERE r.tenant IS NULL OR r.nth <= f.free
-				ORDER BY r.place LIMIT _fair.room - cardinality(ids)
-			)
-			SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.tenant), '{}')
-				INTO chosen, theirs FROM first f;
-			locked := ARRAY(SELECT j.id FROM unnest(chosen, theirs) AS c (id, tenant)
-				JOIN hwheel.job j ON j.id = c.id AND j.tenant IS NOT DISTINCT FROM c.tenant
-				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair.name AND j.due <= at
-				FOR UPDATE OF j SKIP LOCKED);
-			ids := ids || locked;
-			passed := passed || chosen;
-			EXIT WHEN cardinality(locked) = cardinality(chosen);
-		END LOOP;
+		free := hwheel._free(_fair_turns.name, who, per, ids);
+		CONTINUE WHEN free < 1;
+		ids := ids || ARRAY(SELECT j.id FROM hwheel.job j
+			WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair_turns.name
+				AND j.tenant = who AND j.due <= at AND j.due > '-infinity' AND j.id <> ALL (ids)
+			ORDER BY j.priority DESC, j.due LIMIT least(free, room - cardinality(ids))
+			FOR UPDATE SKIP LOCKED);
+		EXIT WHEN cardinality(ids) >= room;
 	END LOOP;
+	UPDATE hwheel.queue q SET last_tenant = nullif(who, '') WHERE q.name = _fair_turns.name;
 	RETURN ids;
 END $$;
 
