@@ -154,6 +154,13 @@ BEGIN
 	RAISE EXCEPTION 'hwheel: %', message USING ERRCODE = 'invalid_parameter_value';
 END $$;
 
+-- Refuses a text that no node and no worker could read. They speak UTF-8, and not each character of
+-- another encoding is one of UTF-8.
+CREATE OR REPLACE FUNCTION hwheel._check_texts(texts text[]) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+	SELECT convert_to(t, 'UTF8') FROM unnest(texts) t;
+$$;
+
 -- A due time has to be finite. One in the past means now: the clocks of clients differ.
 CREATE OR REPLACE FUNCTION hwheel._due_time(INOUT due timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -418,6 +425,10 @@ BEGIN
 	-- A call that has nothing to do would be a tenth of the work.
 	IF _schedule.queue IS NOT NULL THEN
 		PERFORM hwheel._check_queue(_schedule.queue);
+	END IF;
+	IF getdatabaseencoding() <> 'UTF8' THEN
+		PERFORM hwheel._check_texts(ARRAY[_schedule.key, target, _schedule.payload::text, _schedule.headers::text,
+			_schedule.tenant] || _schedule.after);
 	END IF;
 	IF _schedule.headers IS NOT NULL THEN
 		problem := hwheel._headers_error(_schedule.headers);
@@ -1537,6 +1548,9 @@ BEGIN
 		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
 	ELSIF count <> (SELECT count(DISTINCT k) FROM unnest(keys) k) THEN
 		PERFORM hwheel._refuse('a key is there twice');
+	END IF;
+	IF getdatabaseencoding() <> 'UTF8' THEN
+		PERFORM hwheel._check_texts(keys || payloads::text[]);
 	END IF;
 	SELECT max(octet_length(p::text)) INTO longest FROM unnest(payloads) p;
 	IF longest > maximum THEN

@@ -385,6 +385,53 @@ fn a_text_that_the_database_cannot_store_costs_no_attempt_and_no_other_job() {
     assert_eq!(error("plain"), "exit status 1: no");
 }
 
+/// Not each character of EUC_JP is one of UTF-8, which nodes and workers speak.
+#[test]
+fn a_text_that_no_node_could_read_is_refused() {
+    let shared = database();
+    let (url, output) = encoded(&shared, "EUC_JP");
+    assert!(output.status.success(), "{output:?}");
+    let db = Database {
+        server: shared.server,
+        url,
+    }
+    .with_functions();
+    let _node = db.node("one");
+    let odd = r"convert_from('\xa9a1', 'EUC_JP')";
+    for call in [
+        format!("hwheel.schedule({odd}, now(), sql => 'note')"),
+        format!("hwheel.schedule('k', now(), sql => 'note', payload => to_jsonb({odd}))"),
+        format!("hwheel.schedule('k', now(), command => 'true ' || {odd})"),
+        format!("hwheel.schedule('k', after => ARRAY['a', {odd}], sql => 'note')"),
+        format!("hwheel.schedule('k', now(), queue => 'q', tenant => {odd})"),
+        format!("hwheel.schedule_many(ARRAY['k', {odd}], ARRAY[now()], sql => 'note')"),
+        format!(
+            "hwheel.schedule_many('{{k}}', ARRAY[now()], ARRAY[to_jsonb({odd})], queue => 'q')"
+        ),
+    ] {
+        let refusal = db.refusal(&format!("SELECT {call}"));
+        assert!(
+            refusal.contains("has no equivalent in encoding"),
+            "{call}: {refusal}"
+        );
+    }
+    // Others go their way: here a key has 255 bytes in the database, and both have quotes.
+    let (long, short) = (format!("{}''", "あ".repeat(127)), r#"f"\,{}"#);
+    db.execute(&format!(
+        r#"SELECT hwheel.schedule('{long}', now() + interval '1 h', sql => 'note');
+        SELECT hwheel.schedule('{short}', after => ARRAY['{long}', 'x"\,{{}}'], sql => 'note', payload => '"あ"')"#
+    ));
+    db.wait(&format!(
+        "SELECT count(*) = 1 FROM hwheel.job WHERE after_key = '{long}'"
+    ));
+    db.execute(&format!("SELECT hwheel.move('{long}', now())"));
+    db.wait("SELECT count(*) = 2 FROM run");
+    assert_eq!(
+        db.text("SELECT string_agg(octet_length(key)::text, ' ' ORDER BY at) FROM run"),
+        "255 6"
+    );
+}
+
 #[test]
 fn a_database_that_stores_any_bytes_is_refused() {
     let (_, output) = encoded(&database(), "SQL_ASCII");
