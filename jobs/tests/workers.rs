@@ -659,6 +659,51 @@ fn a_job_whose_end_is_refused_delays_no_other() {
     });
 }
 
+/// Go cannot fork, Node starts another program, and in Rust a process that is forked may do next to
+/// nothing.
+#[test]
+fn a_process_that_a_function_forks_is_no_worker() {
+    for_each(|language, db| {
+        if language.name != "python" {
+            return;
+        }
+        let mut worker = language.start(db, &[("LEASE", "2")]);
+        // Its lease is extended meanwhile, and its connections are used.
+        schedule(db, "long", "slow", ", payload => '8'");
+        worker.wait_for_log("begin long 1");
+        let mut effects = 0;
+        for round in 0..3 {
+            for (way, status) in [
+                ("return", 0),
+                ("exit", 3),
+                ("raise", 1),
+                ("in", 1),
+                ("in-exit", 3),
+                ("own", 0),
+            ] {
+                for queue in ["fork", "fork-async"] {
+                    if (way, queue) == ("own", "fork-async") {
+                        continue; // An event loop cannot be forked.
+                    }
+                    let has_effect = way.starts_with("in") || way == "own";
+                    effects += i64::from(has_effect);
+                    let begin = if has_effect { "s-" } else { "" };
+                    let key = format!("{begin}{round}-{queue}-{way}");
+                    schedule(db, &key, queue, &format!(", payload => '\"{way}\"'"));
+                    worker.wait_for_log(&format!("forked {key} 1 {status}\n"));
+                }
+            }
+            schedule(db, &format!("p{round}"), "multiprocessing", "");
+            worker.wait_for_log(&format!("forked p{round} 1 10\n"));
+        }
+        all_sent_once(db, effects);
+        db.wait("SELECT count(*) = 37 FROM hwheel.history WHERE attempts = 0");
+        assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
+        assert_eq!(count(&worker.log(), "forked"), 36);
+        assert!(worker.end(), "{}", worker.log());
+    });
+}
+
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

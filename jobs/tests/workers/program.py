@@ -4,6 +4,8 @@ What it does it prints, a line each: what, key, attempt. QUEUE has jobs with an 
 database. Its other queues have functions that misbehave.
 """
 import asyncio
+import contextlib
+import multiprocessing
 import os
 import sys
 import threading
@@ -97,6 +99,56 @@ def snooze(job: Job) -> None:
     if not os.path.exists(job.payload):
         with open(job.payload, "x"):
             raise Snooze(0.2)
+
+
+def in_new_process(way: str) -> None:
+    if way == "raise":
+        raise ValueError("it does not work")
+    if way.endswith("exit"):
+        sys.exit(3)
+
+
+def status_of(process: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+INSERT = "INSERT INTO sent (key) VALUES (%s)"
+
+
+# A new process leaves the function, by all ways, also in the middle of a transaction.
+@worker.queue("fork", concurrency=5)
+def fork(job: Job) -> None:
+    way = job.payload
+    begun = job.transaction() if way.startswith("in") else contextlib.nullcontext()
+    with begun as connection:
+        if connection:
+            connection.execute(INSERT, [job.key])
+        process = os.fork()
+        if process == 0:
+            if way == "own":
+                with job.transaction() as own:
+                    own.execute(INSERT, [job.key])
+            return in_new_process(way)
+        say("forked", job, status_of(process))
+
+
+@worker.queue("fork-async", concurrency=5)
+async def fork_async(job: Job) -> None:
+    way = job.payload
+    begun = job.transaction_async() if way.startswith("in") else contextlib.AsyncExitStack()
+    async with begun as connection:
+        if way.startswith("in"):
+            await connection.execute(INSERT, [job.key])
+        process = os.fork()
+        if process == 0:
+            return in_new_process(way)
+        say("forked", job, status_of(process))
+
+
+@worker.queue("multiprocessing", concurrency=5)
+def with_processes(job: Job) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        say("forked", job, sum(pool.map(abs, range(-4, 0))))
 
 
 class Unspeakable(Exception):

@@ -20,12 +20,15 @@ STALE, LOCKED = "HW003", "55P03"
 
 
 class Database:
-    """One connection makes the calls of the worker. Those of transactions are kept for later."""
+    """One connection makes the calls of the worker. Those of transactions are kept for later. A
+    function may fork: what the new process would send to a copy of a connection would reach the
+    session of its parent. So it makes no call of the worker, and its transactions have new ones."""
 
     def __init__(self, conninfo: str) -> None:
         self.control: Optional[psycopg.AsyncConnection[Any]] = None
         self.kept: list[psycopg.Connection[Any]] = []
         self.kept_async: list[psycopg.AsyncConnection[Any]] = []
+        self.process = os.getpid()  # The one that the worker runs in.
         self.options: dict[str, Any] = {
             "fallback_application_name": "hwheel-worker", "client_encoding": "utf8",
             "connect_timeout": os.environ.get("PGCONNECT_TIMEOUT") or "10",
@@ -42,8 +45,11 @@ class Database:
             raise
         return connection
 
+    def is_here(self) -> bool:
+        return self.process == os.getpid()
+
     async def begin_async(self) -> psycopg.AsyncConnection[Any]:
-        while self.kept_async:  # They may be lost meanwhile.
+        while self.is_here() and self.kept_async:  # They may be lost meanwhile.
             kept = self.kept_async.pop()
             try:
                 await kept.execute("BEGIN")
@@ -55,7 +61,7 @@ class Database:
     def begin(self) -> psycopg.Connection[Any]:
         while True:
             try:
-                kept = self.kept.pop()
+                kept = (self.kept if self.is_here() else []).pop()
                 kept.execute("BEGIN")
                 return kept
             except psycopg.Error:
@@ -66,6 +72,8 @@ class Database:
                 return connection
 
     async def call(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        if not self.is_here():
+            raise RuntimeError("a process that was forked is no worker")
         if self.control is None or self.control.closed:
             self.control = await self.connect(SESSION)
         timer = asyncio.get_running_loop().call_later(PATIENCE, cut, self.control)

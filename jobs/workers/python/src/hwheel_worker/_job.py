@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -22,6 +23,11 @@ LOST = "the lease has ended"
 CANCELLED = "the job is cancelled"
 TIMEOUT = "the run took longer than the timeout of the job"
 ENDS = "the worker ends"
+
+def check_process(process: int) -> None:
+    if process != os.getpid():
+        raise RuntimeError("a process that was forked in a transaction cannot commit it")
+
 
 def in_seconds(value: float) -> float:
     if not 0 <= value <= 31536000:
@@ -98,32 +104,36 @@ class Job:
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """A transaction whose commit ends the job. The worker keeps the connection for others.
         If the lease has ended, the transaction fails with HW003."""
-        connection = self._worker._database.begin()
+        connection, process = self._worker._database.begin(), os.getpid()
         try:
             yield connection
+            check_process(process)
             connection.execute(DONE_IN, [self.id, self.lease])
             connection.execute("COMMIT")
             self._has_committed = True
         except BaseException:
-            try:
-                connection.execute("ROLLBACK")
-                self._worker._database.kept.append(connection)
-            except psycopg.Error:
-                connection.close()
+            if process == os.getpid():
+                try:
+                    connection.execute("ROLLBACK")
+                    self._worker._database.kept.append(connection)
+                except psycopg.Error:
+                    connection.close()
             raise
         self._worker._database.kept.append(connection)
 
     @asynccontextmanager
     async def transaction_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         """transaction() for a coroutine: `async with`."""
-        connection = await self._worker._database.begin_async()
+        connection, process = await self._worker._database.begin_async(), os.getpid()
         try:
             yield connection
+            check_process(process)
             await connection.execute(DONE_IN, [self.id, self.lease])
             await connection.execute("COMMIT")
             self._has_committed = True
         except BaseException:
-            await connection.close()
+            if process == os.getpid():
+                await connection.close()
             raise
         self._worker._database.kept_async.append(connection)
 

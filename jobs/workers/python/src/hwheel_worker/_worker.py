@@ -7,12 +7,15 @@ import contextvars
 import inspect
 import json
 import logging
+import os
 import random
 import signal
+import sys
 import threading
+import traceback
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, NoReturn, Optional, TypeVar
 
 import psycopg
 
@@ -69,12 +72,17 @@ class Worker:
     def run(self) -> None:
         """Runs jobs until the process gets SIGTERM or SIGINT, or a thread calls stop(). A second
         signal is a KeyboardInterrupt."""
-        loop, before = asyncio.new_event_loop(), {}
+        loop, process = asyncio.new_event_loop(), os.getpid()
+        before: dict[int, Any] = {}
 
         def end(number: int, frame: Any) -> None:
-            if self._is_stopped:
+            if process != os.getpid():  # A function has forked it.
+                signal.signal(number, before[number])
+                os.kill(os.getpid(), number)
+            elif self._is_stopped:
                 raise KeyboardInterrupt
-            self.stop()
+            else:
+                self.stop()
 
         if threading.current_thread() is threading.main_thread():
             before = {n: signal.signal(n, end) for n in (signal.SIGTERM, signal.SIGINT)}
@@ -153,6 +161,7 @@ class Worker:
         self._unreported: list[Job] = []
         self._next_look = self._next_beat = 0.0
         self._is_open = True
+        self._database.process = os.getpid()
         if self._is_stopped:
             self._stop_soon()
         try:
@@ -251,13 +260,15 @@ class Worker:
             self._end(job, None, error)
 
     def _run_here(self, job: Job) -> None:
-        value, error = None, None
+        value, error, process = None, None, os.getpid()
         try:
             value = job._queue.function(job)
             if inspect.isawaitable(value):
                 raise TypeError("the function returned an awaitable, and is no coroutine function")
         except BaseException as e:  # An exit of a function is no exit of the worker.
             error = e
+        if process != os.getpid():
+            _exit(error)
         try:
             self._loop.call_soon_threadsafe(self._end, job, value, error)
         except RuntimeError:
@@ -354,7 +365,27 @@ class Worker:
 
 
 async def _outcome(function: Callable[[Job], Any], job: Job) -> tuple[Any, Optional[BaseException]]:
+    value, error, process = None, None, os.getpid()
     try:
-        return await function(job), None
-    except BaseException as error:  # An exit of a function is no exit of the worker.
-        return None, error
+        value = await function(job)
+    except BaseException as e:  # An exit of a function is no exit of the worker.
+        error = e
+    if process != os.getpid():
+        _exit(error)
+    return value, error
+
+
+def _exit(error: Optional[BaseException]) -> NoReturn:
+    """Ends a process that was forked in a function, and has left it. It is no second worker."""
+    status: Any = 0
+    if isinstance(error, SystemExit):
+        status = error.code or 0
+    elif error:
+        status = 1
+        traceback.print_exception(type(error), error, error.__traceback__)
+    if not isinstance(status, int):
+        print(status, file=sys.stderr)
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status & 255)
