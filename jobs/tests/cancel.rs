@@ -4,6 +4,7 @@ mod support;
 
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 use support::{database, Database};
@@ -111,8 +112,10 @@ fn the_connection_of_a_request_is_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     // It reads the request, and then waits for the end of the connection.
+    let (is_connected, connected) = channel();
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        is_connected.send(()).unwrap();
         let mut bytes = Vec::new();
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
@@ -123,6 +126,8 @@ fn the_connection_of_a_request_is_closed() {
         "SELECT hwheel.schedule('a', now(), http => 'http://127.0.0.1:{port}/')"
     ));
     running(&db, "a");
+    // A run that is stopped before makes no connection.
+    connected.recv_timeout(Duration::from_secs(20)).unwrap();
     let took = stop(&db, "a");
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert!(server.join().unwrap().expect("the end of the connection") > 0);
