@@ -336,6 +336,32 @@ fn a_lease_lasts_as_long_as_its_function_and_up_to_the_timeout() {
     });
 }
 
+/// A take is under way when the worker is asked to end.
+#[test]
+fn what_is_taken_while_a_worker_ends_comes_back() {
+    for_each(|language, db| {
+        db.execute(
+            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+                'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
+            CREATE TRIGGER slow AFTER UPDATE ON hwheel.job FOR EACH ROW
+                WHEN (NEW.state = 'running') EXECUTE FUNCTION slow()",
+        );
+        let mut worker = language.start(db, &[("GRACE", "0")]);
+        let queue = language.slow[0];
+        db.execute(&format!(
+            "SELECT hwheel.schedule('k', now(), payload => '60', queue => '{queue}')"
+        ));
+        db.wait(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity
+                WHERE wait_event = 'PgSleep' AND datname = current_database())",
+        );
+        let begin = Instant::now();
+        assert!(worker.end(), "{}", worker.log());
+        assert!(begin.elapsed() < Duration::from_secs(5), "{}", worker.log());
+        assert!(db.is("SELECT state = 'waiting' AND attempts = 0 FROM hwheel.job"));
+    });
+}
+
 #[test]
 fn sigterm_lets_functions_end_and_gives_back_what_does_not() {
     for_each(|language, db| {

@@ -136,7 +136,7 @@ func (w *Worker) hear(name, payload string) {
 }
 
 // turn waits for something to do, and does it.
-func (w *Worker) turn(takes bool) error {
+func (w *Worker) turn(takes func() bool) error {
 	w.mu.Lock()
 	next := w.nextLook
 	if w.nextBeat.Before(next) {
@@ -166,7 +166,7 @@ func (w *Worker) turn(takes bool) error {
 		}
 	}
 	w.mu.Unlock()
-	if takes {
+	if takes() { // Asked now: it may have waited for long.
 		for _, q := range w.queues {
 			first, err := w.take(q, q.concurrency-q.running)
 			if err != nil {
@@ -220,6 +220,9 @@ func (w *Worker) take(q *queue, room int) (first *run, err error) {
 		w.runs[r.ID] = r
 		q.running++
 		r.leaseUntil(began.Add(w.options.Lease))
+		if w.ends {
+			r.stop(ErrEnds)
+		}
 		go w.run(r)
 		if first == nil {
 			first = r

@@ -78,6 +78,7 @@ type Worker struct {
 
 	mu                 sync.Mutex // Guards what follows, and queue.mayHaveMore.
 	runs               map[int64]*run
+	ends               bool // All runs are asked to end, also those that begin.
 	ended              []*run
 	nextLook, nextBeat time.Time
 }
@@ -128,10 +129,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if len(w.queues) == 0 {
 		return errors.New("worker: no queue has a function")
 	}
-	if !w.busy.CompareAndSwap(false, true) {
-		return errors.New("worker: it runs already")
+	if err := w.begin(); err != nil {
+		return err
 	}
-	defer w.busy.Store(false)
 	defer w.close()
 	names := make([]string, len(w.queues))
 	for i, q := range w.queues {
@@ -149,12 +149,30 @@ func (w *Worker) Run(ctx context.Context) error {
 	go w.repeat(func() error { return w.listen(listening) }, func() bool { return listening.Err() != nil })
 
 	gaveUp := atomic.Bool{}
-	defer context.AfterFunc(ctx, func() {
-		w.wakeUp()
-		time.AfterFunc(w.options.Grace, func() { w.stopAll(ErrEnds) })
-		time.AfterFunc(w.options.Grace+last, func() { gaveUp.Store(true); w.wakeUp() })
-	})()
-	w.repeat(func() error { return w.turn(ctx.Err() == nil) }, func() bool {
+	over, ended := make(chan struct{}), make(chan struct{})
+	defer func() { close(over); <-ended }()
+	go func() {
+		defer close(ended)
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			w.wakeUp()
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(w.options.Grace):
+			w.stopAll()
+		}
+		select {
+		case <-over:
+		case <-time.After(last):
+			gaveUp.Store(true)
+			w.wakeUp()
+		}
+	}()
+	w.repeat(func() error { return w.turn(func() bool { return ctx.Err() == nil }) }, func() bool {
 		return ctx.Err() != nil && (gaveUp.Load() || w.isIdle())
 	})
 	var left []string
@@ -172,10 +190,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // Drain is for tests. It runs the jobs that are due, one after the other, until none is due or that
 // many have run. It needs no node.
 func (w *Worker) Drain(ctx context.Context, limit int) (results []Result, err error) {
-	if !w.busy.CompareAndSwap(false, true) {
-		return nil, errors.New("worker: it runs already")
+	if err = w.begin(); err != nil {
+		return nil, err
 	}
-	defer w.busy.Store(false)
 	defer w.close()
 	for len(results) < limit {
 		var r *run
@@ -190,13 +207,23 @@ func (w *Worker) Drain(ctx context.Context, limit int) (results []Result, err er
 		if r == nil {
 			return results, err
 		}
-		w.repeat(func() error { return w.turn(false) }, func() bool { return r.outcome != "" || ctx.Err() != nil })
+		w.repeat(func() error { return w.turn(func() bool { return false }) }, func() bool { return r.outcome != "" || ctx.Err() != nil })
 		if ctx.Err() != nil {
 			return results, ctx.Err()
 		}
 		results = append(results, Result{r.Key, r.Attempt, r.outcome, r.err})
 	}
 	return results, nil
+}
+
+func (w *Worker) begin() error {
+	if !w.busy.CompareAndSwap(false, true) {
+		return errors.New("worker: it runs already")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ends = false
+	return nil
 }
 
 func (w *Worker) wakeUp() {
@@ -212,16 +239,19 @@ func (w *Worker) isIdle() bool {
 	return len(w.runs) == 0
 }
 
-func (w *Worker) stopAll(why error) {
+// stopAll asks all runs to end, also those of a take that is under way.
+func (w *Worker) stopAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ends = true
 	for _, r := range w.runs {
-		r.stop(why)
+		r.stop(ErrEnds)
 	}
 }
 
 func (w *Worker) close() {
-	w.stopAll(ErrEnds)
+	defer w.busy.Store(false)
+	w.stopAll()
 	if w.control != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -254,6 +254,7 @@ export class Session {
       this.runs.set(run.job.id, run);
       queue.running += 1;
       this.start(run, row[0]);
+      if (this.ends) run.stop(ENDS);
       return run;
     });
   }
@@ -377,6 +378,7 @@ export class Session {
   }
 
   stopAll() {
+    this.ends = true; // Also for the jobs of a take that is under way.
     for (const run of this.runs.values()) run.stop(ENDS);
   }
 

@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub next_look: Instant,
     pub next_beat: Instant,
     pub last: Option<JobResult>,
+    /// All runs are asked to end, also those that begin.
+    pub ends: bool,
 }
 
 impl State {
@@ -82,6 +84,7 @@ impl State {
             next_look: now,
             next_beat: now,
             last: None,
+            ends: false,
         }
     }
 }
@@ -208,9 +211,12 @@ impl Shared {
         self.stopping.notify_one();
     }
 
-    pub fn stop_all(&self, why: Stopped) {
-        for run in self.state().runs.values() {
-            run.job.stop.set(why);
+    /// Asks all runs to end, also those of a take that is under way.
+    pub fn stop_all(&self) {
+        let mut state = self.state();
+        state.ends = true;
+        for run in state.runs.values() {
+            run.job.stop.set(Stopped::Ends);
         }
     }
 }

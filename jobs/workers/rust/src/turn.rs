@@ -45,7 +45,7 @@ impl<'w> Session<'w> {
     }
 
     pub fn close(self) {
-        self.shared.stop_all(Stopped::Ends);
+        self.shared.stop_all();
         *self.shared.state() = State::new(0);
         self.shared.close();
         self.shared.is_quiet.store(false, SeqCst);
@@ -171,6 +171,9 @@ impl<'w> Session<'w> {
             let before = state.runs.values().filter(|other| other.job.id == job.id);
             before.for_each(|other| other.job.stop.set(Stopped::Lost));
             state.running[run.queue] += 1;
+            if state.ends {
+                job.stop.set(Stopped::Ends);
+            }
             state.runs.insert((job.id, job.lease), run);
         }
         let thread = thread::Builder::new().name(format!("hwheel {}", job.key));
@@ -380,7 +383,7 @@ async fn end(shared: &Shared) {
     }
     shared.wake.notify_one();
     sleep(shared.options.grace).await;
-    shared.stop_all(Stopped::Ends);
+    shared.stop_all();
     sleep(LAST).await;
 }
 

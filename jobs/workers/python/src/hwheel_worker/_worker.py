@@ -143,6 +143,7 @@ class Worker:
         self._loop.call_later(self._grace + LAST, self._give_up)
 
     def _stop_all(self) -> None:
+        self._ends = True  # Also for the jobs of a take that is under way.
         for job in self._jobs.values():
             job._stop(ENDS)
 
@@ -160,7 +161,7 @@ class Worker:
         self._jobs: dict[int, Job] = {}
         self._unreported: list[Job] = []
         self._next_look = self._next_beat = 0.0
-        self._is_open = True
+        self._is_open, self._ends = True, False
         self._database.process = os.getpid()
         if self._is_stopped:
             self._stop_soon()
@@ -238,7 +239,10 @@ class Worker:
             raise
         queue.has_more = queue.has_more or len(rows) >= room
         for payload, *row in rows:
-            self._begin(queue, payload, Job(self, queue, tuple(row), began))
+            job = Job(self, queue, tuple(row), began)
+            self._begin(queue, payload, job)
+            if self._ends:
+                job._stop(ENDS)
         return bool(rows)
 
     def _begin(self, queue: Queue, payload: Optional[str], job: Job) -> None:
