@@ -24,6 +24,7 @@ CANCELLED = "the job is cancelled"
 TIMEOUT = "the run took longer than the timeout of the job"
 ENDS = "the worker ends"
 
+
 def check_process(process: int) -> None:
     if process != os.getpid():
         raise RuntimeError("a process that was forked in a transaction cannot commit it")

@@ -264,14 +264,14 @@ class Worker:
             self._end(job, None, error)
 
     def _run_here(self, job: Job) -> None:
-        value, error, process = None, None, os.getpid()
+        value, error = None, None
         try:
             value = job._queue.function(job)
             if inspect.isawaitable(value):
                 raise TypeError("the function returned an awaitable, and is no coroutine function")
         except BaseException as e:  # An exit of a function is no exit of the worker.
             error = e
-        if process != os.getpid():
+        if not self._database.is_here():
             _exit(error)
         try:
             self._loop.call_soon_threadsafe(self._end, job, value, error)
@@ -369,12 +369,12 @@ class Worker:
 
 
 async def _outcome(function: Callable[[Job], Any], job: Job) -> tuple[Any, Optional[BaseException]]:
-    value, error, process = None, None, os.getpid()
+    value, error = None, None
     try:
         value = await function(job)
     except BaseException as e:  # An exit of a function is no exit of the worker.
         error = e
-    if process != os.getpid():
+    if not job._worker._database.is_here():
         _exit(error)
     return value, error
 
