@@ -154,8 +154,8 @@ BEGIN
 	RAISE EXCEPTION 'hwheel: %', message USING ERRCODE = 'invalid_parameter_value';
 END $$;
 
--- Refuses a text that no node and no worker could read. They speak UTF-8, and not each character of
--- another encoding is one of UTF-8.
+-- Refuses a text that no node and no worker could read: they use UTF-8, and other encodings have
+-- characters that it lacks.
 CREATE OR REPLACE FUNCTION hwheel._check_texts(texts text[]) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT convert_to(t, 'UTF8') FROM unnest(texts) t;
@@ -214,8 +214,8 @@ END $$;
 -- begins when the transaction commits. The payload is the due time in milliseconds, rounded
 -- down to 100, so that PostgreSQL merges the notifications of a transaction. A job that an
 -- application takes wakes the applications if it is due, and otherwise the nodes, which wake
--- them later. Nodes look whether a job that waits for others still has to. It is named if its key has no
--- job: many may be scheduled in a transaction, before what they wait for has ended.
+-- them later. A job that waits for others makes the nodes look whether it still has to wait. If the key
+-- that it waits for has no job any more, the payload names the job that waits.
 CREATE OR REPLACE FUNCTION hwheel._announce() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

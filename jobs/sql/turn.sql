@@ -190,9 +190,10 @@ END $$;
 --
 -- named    jobs that wait: it looks at their keys
 -- rows     the number of other jobs whose after_key it looks at, in the order of these keys from `after`
---          on. `next` is where the next call goes on. NULL: at the beginning. These are the bytes of a
---          key: not each character of a database is one of UTF-8
--- at_most  the number of jobs that it changes. If it has, the next call needs the same arguments
+--          on. `next` is where the next call goes on. NULL: at the beginning. Both are the bytes of a
+--          key: a database may have characters that UTF-8 lacks
+-- at_most  the number of jobs that it changes at most. After a call that has changed that many, the next
+--          one needs the same arguments
 --
 -- One statement sees all keys of a job at the same time, after the locks. So it does not matter in
 -- which order the others have ended, and which transaction has seen which.

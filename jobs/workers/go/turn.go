@@ -166,7 +166,7 @@ func (w *Worker) turn(takes func() bool) error {
 		}
 	}
 	w.mu.Unlock()
-	if takes() { // Asked now: it may have waited for long.
+	if takes() { // Asked now: the turn may have waited for long.
 		for _, q := range w.queues {
 			first, err := w.take(q, q.concurrency-q.running)
 			if err != nil {
