@@ -197,6 +197,53 @@ TEST(a_callback_may_drive_another_wheel)
 	CHECK(another == NULL);
 }
 
+/* The wheels and the timers that a callback arms, for 5 ms and 3 ms. */
+static struct hwheel *armed_in[2];
+static hwheel_timer_t armed_there[2];
+
+static void arm_in_both(struct hwheel *w, const struct hwheel_event *e)
+{
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(hwheel_timer_mod(armed_in[i], armed_there[i], 5 * MS, HWHEEL_ABS), 0);
+		CHECK_EQ(hwheel_once(armed_in[i], 3 * MS, in_order, 0, HWHEEL_ABS, NULL), 0);
+	}
+}
+
+static void drive_the_second(struct hwheel *w, const struct hwheel_event *e)
+{
+	CHECK_EQ(hwheel_advance(armed_in[1], MS, NULL, 0, NULL), 0);
+}
+
+/* The wheel that is driven, one that is not, and one that is driven in a callback of another. */
+TEST(a_callback_arms_timers_of_each_wheel)
+{
+	for (int nested = 0; nested < 2; nested++) {
+		WHEEL first = ktap_manual(0, 0, 0, 0);
+		WHEEL second = ktap_manual(0, 0, 0, 0);
+
+		armed_in[0] = first;
+		armed_in[1] = second;
+		for (int i = 0; i < 2; i++)
+			armed_there[i] = ktap_timer_of(armed_in[i], in_order, 0);
+		if (nested)
+			CHECK_EQ(hwheel_once(second, MS, arm_in_both, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(first, MS, nested ? drive_the_second : arm_in_both, 0, 0, NULL),
+			 0);
+		CHECK_EQ(hwheel_advance(first, MS, NULL, 0, NULL), 0);
+		for (int i = 0; i < 2; i++) {
+			uint64_t next = 0;
+
+			CHECK_EQ(hwheel_next_expiry(armed_in[i], &next), 1);
+			CHECK_EQ(next, 3 * MS);
+			last = calls = 0;
+			CHECK_EQ(hwheel_advance(armed_in[i], 4 * MS, NULL, 0, NULL), 0);
+			CHECK_EQ(calls, 1);
+			CHECK_EQ(hwheel_advance(armed_in[i], 5 * MS, NULL, 0, NULL), 0);
+			CHECK_EQ(calls, 2);
+		}
+	}
+}
+
 static void *advance_to_a_second(void *w)
 {
 	hwheel_advance(w, SEC, NULL, 0, NULL);

@@ -296,6 +296,27 @@ TEST(an_executor_is_asked_once_for_each)
 	CHECK_EQ(atomic_load(&order), 123);
 }
 
+static void arm_the_timer_of_the_cookie(struct hwheel *w, const struct hwheel_event *e)
+{
+	CHECK_EQ(hwheel_timer_mod(w, e->cookie, 3 * MS, HWHEEL_ABS), 0);
+}
+
+TEST(a_callback_that_is_queued_announces_what_it_arms)
+{
+	WHEEL w = on_call(MS);
+	hwheel_timer_t t = ktap_timer_of(w, note, 7);
+	uint64_t next = 0;
+
+	arm(w, arm_the_timer_of_the_cookie, t, MS);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+	CHECK_EQ(next, 3 * MS);
+	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(atomic_load(&order), 7);
+}
+
 TEST(events_are_not_queued)
 {
 	struct hwheel_event e;

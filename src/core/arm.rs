@@ -34,6 +34,9 @@
 //! that takes a note which was appended after the exchange sees the state. So that note needs no
 //! check, and an arm has few steps, however often the driver passes.
 //!
+//! Inside of a callback the thread that drives makes the entry itself, without a note
+//! (`driver/look.rs`).
+//!
 //! An arm that leaves the timer where it is exchanges the state with itself, and takes the
 //! same steps: the thread that has written that state may be stopped before its own.
 //!
@@ -203,7 +206,8 @@ impl Wheel {
                 }
                 return Ok(was);
             }
-            let arm = self.with_reason(node, word, tick, hand, is_moot)?;
+            let is_inside = !is_moot && !stays && caller.thread_inside().1;
+            let arm = self.with_reason(node, word, tick, hand, is_moot || is_inside)?;
             // arm.exchange
             if self.exchange(node.hot, state, word).is_err() {
                 self.publish_in_vain(node.hot, arm.link, arm.note);
@@ -218,7 +222,9 @@ impl Wheel {
             if !stays || matches!(how, How::Within(_)) {
                 self.inboxes.of(node.thread).count.arm(was);
             }
-            if !is_moot {
+            if is_inside {
+                self.place_inside(node.index, tick);
+            } else if !is_moot {
                 self.uphold(caller, arm);
             }
             return match stays {
@@ -305,8 +311,8 @@ impl Wheel {
         }
     }
 
-    /// An arm with a reason: the one in the link, or a note of its own. The only place at which
-    /// memory can be missing.
+    /// An arm with a reason, if it needs one: that in the link, or a note of its own. The only
+    /// place at which memory can be missing.
     #[inline(always)]
     fn with_reason<'a>(
         &self,
@@ -314,7 +320,7 @@ impl Wheel {
         word: StateWord,
         tick: u64,
         hand: u64,
-        is_moot: bool,
+        needs_none: bool,
     ) -> Result<Arm<'a>, Error> {
         // Acquire: pairs with the exchanges of the link.
         let link = Link(node.hot.link.load(Ordering::Acquire));
@@ -326,9 +332,12 @@ impl Wheel {
             link,
             note: None,
         };
+        if needs_none {
+            return Ok(arm);
+        }
         // Also for a reason that is gone after the exchange.
         self.inboxes.reserve(node.thread)?;
-        if !is_moot && !self.is_reason(link, tick, hand) {
+        if !self.is_reason(link, tick, hand) {
             arm.note = Some(self.inboxes.append(node.thread, node.index));
         }
         Ok(arm)

@@ -40,6 +40,12 @@ pub(crate) trait Caller {
     fn thread(&self) -> Result<Thread, Error>;
     /// The thread's number, or 0 if it has none.
     fn thread_at_hand(&self) -> Thread;
+    /// The same, and whether the thread drives the wheel and is inside one of the caller's
+    /// functions.
+    #[inline(always)]
+    fn thread_inside(&self) -> (Thread, bool) {
+        (self.thread_at_hand(), false)
+    }
     /// What distinguishes the thread from each other one, also from those that have ended. That
     /// of a thread without a number owns no wheel.
     fn identity(&self) -> u64 {

@@ -96,7 +96,7 @@ impl Host {
         bounds: Until,
         event: Room<'_>,
     ) -> bool {
-        Frame::enter(self.id, |frame| {
+        Frame::enter_sweep(self.id, |frame| {
             drive.advance(
                 now,
                 Firing {

@@ -2,6 +2,7 @@
 //! a callback.
 
 use super::at_hand;
+use crate::core::inbox::{number_of, Thread};
 use crate::core::state::Handle;
 use core::cell::Cell;
 
@@ -15,6 +16,8 @@ pub(super) const WAKE: Handle = 1;
 pub(super) struct Frame {
     /// The id of the wheel.
     host: u64,
+    /// It is that of a sweep: the thread drives the wheel.
+    sweeps: bool,
     /// The timer whose callback runs; 0 in the executor; [`WAKE`].
     pub timer: Cell<Handle>,
     /// In the function that wakes the driver: this thread has wanted to call it once more.
@@ -26,8 +29,19 @@ impl Frame {
     /// Runs `f`, which calls the caller's functions. Their exceptions and panics end
     /// the process.
     pub(super) fn enter<R>(host: u64, f: impl FnOnce(&Frame) -> R) -> R {
+        Self::enter_as(host, false, f)
+    }
+
+    /// The same of a sweep of the wheel.
+    pub(super) fn enter_sweep<R>(host: u64, f: impl FnOnce(&Frame) -> R) -> R {
+        Self::enter_as(host, true, f)
+    }
+
+    #[inline(always)]
+    fn enter_as<R>(host: u64, sweeps: bool, f: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame {
             host,
+            sweeps,
             timer: Cell::new(0),
             again: Cell::new(false),
             outer: innermost(),
@@ -36,6 +50,18 @@ impl Frame {
         let result = guarded(|| f(&frame));
         at_hand::with(|mine| mine.inside.set(frame.outer.cast()));
         result
+    }
+
+    /// The number of this thread, or 0; and whether the innermost of the caller's functions in
+    /// which it is belongs to a sweep of that wheel.
+    #[inline(always)]
+    pub(super) fn thread_in_sweep(host: u64) -> (Thread, bool) {
+        at_hand::with(|mine| {
+            let innermost: *const Frame = mine.inside.get().cast();
+            // SAFETY: as in `find`.
+            let is_in = unsafe { innermost.as_ref() }.is_some_and(|f| f.host == host && f.sweeps);
+            (number_of(mine.identity.get()), is_in)
+        })
     }
 
     /// Whether this thread is inside the function of that timer and wheel, or of [`ANY`]. `see`

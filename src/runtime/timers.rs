@@ -56,6 +56,11 @@ impl Caller for Host {
         }
     }
 
+    #[inline(always)]
+    fn thread_inside(&self) -> (Thread, bool) {
+        Frame::thread_in_sweep(self.id)
+    }
+
     fn wakes_owner(&self) -> bool {
         self.options.wake.is_none()
     }
@@ -87,6 +92,9 @@ impl Caller for Unwoken<'_> {
         self.is_wanted.set(true);
         // Another thread does not rely on it.
         Kick::No
+    }
+    fn thread_inside(&self) -> (Thread, bool) {
+        self.host.thread_inside()
     }
     fn wakes_owner(&self) -> bool {
         self.host.wakes_owner()

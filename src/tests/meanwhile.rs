@@ -1,7 +1,7 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::{at, most_note_bytes, scarce, shape, Collect, Own, Waking, NUMBERS};
+use super::{at, most_note_bytes, scarce, shape, Collect, Inside, Own, Waking, NUMBERS};
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
@@ -1008,6 +1008,38 @@ fn a_burst_that_its_callback_has_held_up() {
         }
         assert_eq!(w.due(t), Ok(Some(at(11))));
         assert_eq!(fired(&w, 11, 9), [t]);
+    }
+}
+
+/// A burst whose callback has held it up is moved while it is handed over, by the driver. Whether
+/// or not the sweep stops there, the timer has one entry, and fires at its new time.
+#[test]
+fn a_burst_that_is_behind_and_is_moved() {
+    for (most, to) in [(3, 11), (3, 300), (99, 11), (99, 300)] {
+        let w = wheel();
+        let (own, inside) = (&Own(1), &Inside(1));
+        let spec = Spec {
+            period: at(1),
+            kind: BURST,
+            ..called()
+        };
+        let t = w.setup(own, spec, Some(at(1))).unwrap();
+        assert_eq!(fired(&w, 1, 9), [t]);
+        assert_eq!(fired(&w, 10, 9), []);
+        w.finish(own, t, || ());
+        let mut n = 0;
+        advance(&w, at(10), |_| {
+            n += 1;
+            if n == 3 {
+                assert_eq!(w.arm(inside, t, at(to), How::Always), Ok(true));
+            }
+            w.finish(own, t, || ());
+            n < most
+        });
+        assert_eq!((n, w.due(t)), (3, Ok(Some(at(to)))));
+        assert_eq!(fired(&w, to - 1, 9), []);
+        assert_eq!(w.entries(), 1);
+        assert_eq!(fired(&w, to, 9), [t]);
     }
 }
 

@@ -139,6 +139,29 @@ impl Caller for Own {
     }
 }
 
+/// The thread that drives, inside of a callback.
+#[cfg(not(shuttle))]
+struct Inside(Thread);
+
+#[cfg(not(shuttle))]
+impl Caller for Inside {
+    fn thread(&self) -> Result<Thread, Error> {
+        Ok(self.0)
+    }
+    fn thread_at_hand(&self) -> Thread {
+        self.0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
+    }
+    fn thread_inside(&self) -> (Thread, bool) {
+        (self.0, true)
+    }
+    fn wake_driver(&self) -> Kick {
+        panic!("it is awake")
+    }
+}
+
 /// A thread with a number, or why it gets none; and how it wakes the driver.
 struct Waking<F>(Result<Thread, Error>, F);
 

@@ -106,12 +106,15 @@ impl Wheel {
         if !OWN && !link.is_near_note(handle) {
             return self.arm_by_note::<true>(handle, tick, hot, state, caller);
         }
-        let thread = caller.thread_at_hand();
+        let (thread, is_inside) = caller.thread_inside();
         if !self.inboxes.is_ready(thread)
             || gate.beyond(tick) >= self.ticks.near
             || OWN && link.differs_from(handle) != 0
         {
             return self.arm_slowly_at(handle, tick, caller);
+        }
+        if OWN && is_inside {
+            return self.arm_inside(handle, tick, hot, state, caller);
         }
         let own = OWN.then(|| self.inboxes.append(thread, index_of(handle)));
         let when = (handle, tick, self.ticks.ns(tick));
@@ -141,6 +144,24 @@ impl Wheel {
         if self.gate.seen() != gate {
             return self.arm_unchecked(handle, tick, was, caller);
         }
+        was.into()
+    }
+
+    /// Arms a timer inside of a callback, by the driver.
+    #[inline(never)]
+    fn arm_inside(
+        &self,
+        handle: Handle,
+        tick: u64,
+        hot: &Hot,
+        state: StateWord,
+        caller: &impl Caller,
+    ) -> Answer {
+        let when = (handle, tick, self.ticks.ns(tick));
+        let Some(was) = self.exchange_armed(hot, state, when, caller.thread_at_hand()) else {
+            return self.arm_slowly_at(handle, tick, caller);
+        };
+        self.place_inside(index_of(handle), tick);
         was.into()
     }
 

@@ -8,6 +8,8 @@
 //! A plain timer that rests gets an entry, too, if its last deadline lies ahead: most timers are
 //! armed, cancelled, and armed again for a time as far ahead. Such an arm can rely on the tick.
 //!
+//! A timer that a callback arms gets its entry by the same steps, at once.
+//!
 //! After look.point the link names no tick for which there is no entry, except ticks that the
 //! hand has passed: those do not count. Another thread may have written the link meanwhile: a
 //! note, or another high part. Then look.point reads it again.
@@ -109,6 +111,20 @@ impl Wheel {
         was.into()
     }
 
+    /// Sees to an entry at or before `tick`, which is after the goal, of a timer that the driver
+    /// itself has armed, inside of a callback. Follows the exchange of the state.
+    ///
+    /// A thread may rely on the tick that the link had before (race 1b). The next visit to the
+    /// timer comes behind the fence of another goal. A sleep drops its entry behind a fence, too.
+    #[inline(never)]
+    pub(in crate::core) fn place_inside(&self, index: u32, tick: u64) {
+        // SAFETY: the calling thread drives. It is inside of a callback, where all is cells.
+        let d = unsafe { self.driver.open_within(true) };
+        let node = self.slab.records(index);
+        let reason = self.place_by(&d, node, tick);
+        self.point_at_once(node.hot(), reason);
+    }
+
     /// The sleep ends too late for a timer of the owner's.
     #[cold]
     #[inline(never)]
@@ -137,11 +153,16 @@ impl Wheel {
     #[inline(always)]
     pub(super) fn place_after_visit(&self, d: &Driver, node: Records<'_>, due: u64) {
         d.buckets.place(&self.slab, node, due, d.hand.get());
-        let hot = node.hot();
-        // Mostly the link names the tick of the visit. Relaxed: the exchange decides.
+        self.point_at_once(node.hot(), Reason::Tick(due));
+    }
+
+    /// Step look.point of a timer whose link mostly names a tick, as that of the visit.
+    #[inline(always)]
+    fn point_at_once(&self, hot: &Hot, reason: Reason) {
+        // Relaxed: the exchange decides.
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if link.is_note() || !self.exchange_link(hot, link, Reason::Tick(due)) {
-            self.point(hot, Reason::Tick(due));
+        if link.is_note() || !self.exchange_link(hot, link, reason) {
+            self.point(hot, reason);
         }
     }
 

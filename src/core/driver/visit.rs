@@ -282,7 +282,8 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
     }
 
-    /// After a period of a burst that is behind: the next one is due in the same visit, too.
+    /// After a period of a burst that is behind: the next one is due in the same visit, too,
+    /// unless the callback has moved the timer: then it has an entry.
     /// If the sweep is to stop, the next sweep goes on with it.
     #[cold]
     #[inline(never)]
@@ -293,6 +294,9 @@ impl<'a, S: Sink> Visits<'a, S> {
         word: StateWord,
         goes_on: bool,
     ) -> Result<bool, StateWord> {
+        if node.entry().tick.get() != 0 {
+            return Ok(goes_on);
+        }
         if goes_on {
             return Err(word);
         }

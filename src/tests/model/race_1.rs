@@ -1,11 +1,13 @@
 //! Race 1: a timer is armed, relying on a tick, while the driver moves, drops or
 //! visits the entry of that tick.
 
-use super::{duel, duel_to, placed, World};
+use super::{duel, duel_to, placed, yes, World};
 use crate::core::arm::How;
+use crate::core::driver::Fired;
 use crate::core::state::{index_of, Handle};
 use crate::sync::Ordering;
 use crate::tests::checker::at;
+use crate::tests::{Collect, Inside};
 
 /// Race 1: a timer is moved later, relying on its tick, while the driver
 /// visits its entry.
@@ -168,5 +170,65 @@ fn race_1b_rely_against_a_look_and_a_visit() {
                 assert_eq!(w.wheel.pending(crate::tests::NUMBERS), 0);
             },
         );
+    }
+}
+
+/// A wheel with a timer that is due at tick 1, and another one that has an entry at tick 4, and
+/// perhaps rests.
+fn one_that_arms_another(rests: bool) -> (World, Handle) {
+    let (w, t) = placed(4);
+    w.timer(Some(1));
+    w.collect();
+    if rests {
+        w.cancel(0, t);
+    }
+    (w, t)
+}
+
+/// Race 1b: a callback moves the entry of a timer from tick 4 to tick 2 or 3. The driver goes on
+/// to the next goal, or to a sleep. Meanwhile a thread relies on the entry at tick 4.
+#[test]
+fn race_1b_rely_against_an_arm_in_a_callback() {
+    for arm in [World::arm, World::short_arm] {
+        for (short, sleeps, rests, to) in [
+            (true, false, true, 2),
+            (false, false, false, 2),
+            (true, true, false, 3),
+            (false, true, true, 2),
+        ] {
+            duel(
+                move || one_that_arms_another(rests),
+                move |(w, t)| {
+                    let cancelled = w.cancel(1, *t);
+                    (cancelled, arm(w, 1, *t, 4))
+                },
+                move |(w, t)| {
+                    let inside = Inside(1);
+                    let mut was = false;
+                    let callback = |_: &Fired| {
+                        was = match short {
+                            true => yes(w.wheel.arm_at(&inside, *t, at(to))),
+                            false => w.wheel.arm(&inside, *t, at(to), How::Always).unwrap(),
+                        };
+                        true
+                    };
+                    w.wheel.advance(at(1), Collect(callback)).unwrap();
+                    if sleeps {
+                        w.wheel.drive(0).unwrap().fall_asleep(|_| {});
+                    }
+                    was
+                },
+                move |(w, t), (cancelled, was), was_inside| {
+                    // What was pending, and both arms; each of them moves it, or it rested.
+                    let ended = u64::from(cancelled) + u64::from(was) + u64::from(was_inside);
+                    assert_eq!(ended, 1 + u64::from(!rests));
+                    let due = w.due(*t);
+                    assert!(due == to || due == 4);
+                    assert_eq!(w.advance(due - 1), 0, "early");
+                    assert_eq!(w.advance(due), 1, "late or lost");
+                    w.names_no_taken_note(*t);
+                },
+            );
+        }
     }
 }
