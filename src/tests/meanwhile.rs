@@ -724,6 +724,26 @@ fn a_cascade_that_stops_and_timers_that_move_meanwhile() {
     assert_eq!(w.entries(), 0);
 }
 
+/// A call goes on with the goal of the last one, and has enough behind that. It is to be called
+/// again at once, whatever the next entry is for.
+#[test]
+fn a_call_that_stops_between_two_goals() {
+    let own = &Own(1);
+    for owner in [None, Some(own.identity())] {
+        let w = Wheel::new(Config {
+            owner,
+            ..shape(4, 8, 0)
+        });
+        let w = w.unwrap();
+        let first = w.setup(own, Spec::default(), Some(at(1))).unwrap();
+        let last = w.setup(own, Spec::default(), Some(at(100))).unwrap();
+        assert_eq!(fired(&w, 0, 9), []);
+        assert_eq!(w.cancel(own, last, false), Ok(true));
+        assert_eq!(fired(&w, 1, 1), [first]);
+        assert_eq!(advance_in_parts(&w, 50), 2);
+    }
+}
+
 /// The timers that were cancelled lie in one bucket with a pending one. With each sleep some of
 /// their entries go, until the driver knows when it must wake.
 #[test]

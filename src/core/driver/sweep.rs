@@ -67,7 +67,11 @@ pub(super) fn sweep<S: Sink>(
         // Its fence is also that of the last visit.end.
         wheel.set_next(next);
         v.stop |= !v.wake_waiters();
-        v.stop = v.stop || !is_last && v.sink.is_enough();
+        if !v.stop && !is_last && v.sink.is_enough() {
+            // The next call is to come at once.
+            wheel.set_next(d.hand.get());
+            v.stop = true;
+        }
         if v.stop || is_last {
             break;
         }
