@@ -90,6 +90,15 @@ pub(super) struct Emptied<'b> {
     used: u32,
 }
 
+/// The first bucket that is not empty.
+pub(super) struct First {
+    pub number: u32,
+    /// The tick at which the hand enters its slot.
+    pub entered: u64,
+    /// The first node of one of its lanes.
+    pub node: u32,
+}
+
 /// The words of bits are as wide as a word of the tunables.
 const BITS: usize = u64::BITS as usize;
 
@@ -313,22 +322,26 @@ impl Buckets {
         self.entries.set(self.entries.get() - 1);
     }
 
-    fn is_empty(&self, number: u32) -> bool {
-        self.lanes_of(number)
-            .iter()
-            .all(|lane| lane.first.get() == 0)
+    /// The node that comes first in the first lane of a bucket that is not empty.
+    #[inline(always)]
+    fn first_node(&self, number: u32) -> Option<u32> {
+        let mut firsts = self.lanes_of(number).iter().map(|lane| lane.first.get());
+        firsts.find(|first| *first != 0)
     }
 
-    /// The first bucket that is not empty, behind that of the hand, and the tick at which the hand
-    /// enters its slot.
-    #[inline]
-    pub fn first(&self, hand: u64) -> Option<(u32, u64)> {
+    /// The first bucket that is not empty, behind that of the hand.
+    #[inline(always)]
+    pub fn first(&self, hand: u64) -> Option<First> {
         loop {
-            let first = self.first_marked(hand)?;
-            if !self.is_empty(first.0) {
-                return Some(first);
+            let (number, entered) = self.first_marked(hand)?;
+            if let Some(node) = self.first_node(number) {
+                return Some(First {
+                    number,
+                    entered,
+                    node,
+                });
             }
-            self.clear_mark(first.0);
+            self.clear_mark(number);
         }
     }
 
@@ -369,7 +382,7 @@ impl Buckets {
     #[inline]
     pub fn next_entry(&self, hand: u64) -> u64 {
         match self.first(hand) {
-            Some((number, entered)) => self.least(number).max(entered),
+            Some(first) => self.least(first.number).max(first.entered),
             None => NEVER,
         }
     }

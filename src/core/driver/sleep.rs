@@ -19,6 +19,7 @@
 
 use super::words::{Driver, Settled};
 use crate::core::alarm::Sleeper;
+use crate::core::buckets::First;
 use crate::core::link::{Link, Reason};
 use crate::core::record::Hot;
 use crate::core::slab::Records;
@@ -81,17 +82,35 @@ impl Wheel {
             return d.buckets.next_entry(hand);
         }
         let mut left = SETTLE;
-        while let Some((number, entered)) = d.buckets.first(hand) {
-            if let Some(tick) = self.settle_bucket(d, number, &mut left) {
-                return tick.max(entered);
+        while let Some(first) = d.buckets.first(hand) {
+            if self.stays(d, &first) {
+                return d.buckets.least(first.number).max(first.entered);
+            }
+            if let Some(tick) = self.settle_bucket(d, first.number, &mut left) {
+                return tick.max(first.entered);
             }
         }
         NEVER
     }
 
+    /// Whether an entry that comes first stays, and none in its bucket is earlier: mostly so.
+    #[inline(always)]
+    fn stays(&self, d: &Driver, first: &First) -> bool {
+        let node = self.slab.records(first.node);
+        let tick = node.entry().tick.get();
+        // Relaxed: with an old value the driver comes early, or looks at the whole bucket.
+        let state = StateWord(node.hot().state.load(Ordering::Relaxed));
+        let stays = tick == d.buckets.least(first.number) && state.due(d.hand.get()) <= tick;
+        if stays {
+            d.settled.set(Settled::Timer(first.node, tick));
+        }
+        stays
+    }
+
     /// Drops the entries of the timers in a bucket that rest, and moves those of timers that are
     /// due later, while some are `left` to treat. The tick of the earliest of the other entries,
     /// or one before it; `None` if the bucket is empty then.
+    #[inline(never)]
     fn settle_bucket(&self, d: &Driver, number: u32, left: &mut usize) -> Option<u64> {
         let least = d.buckets.least(number);
         let (mut earliest, mut stay) = (None, 0);

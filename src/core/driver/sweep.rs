@@ -103,7 +103,7 @@ fn sweep_to<S: Sink>(d: &Driver, v: &mut Visits<'_, S>) {
         visit_all(d, v, d.buckets.overdue());
     }
     empty_levels(d, v);
-    while !v.stop {
+    while !v.stop && d.hand.get() != goal {
         let first = d.buckets.first_marked(d.hand.get());
         let entered = first.map_or(NEVER, |(_, entered)| entered);
         if entered > goal {
