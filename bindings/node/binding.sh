@@ -63,7 +63,6 @@ src/constants.js
 src/index.d.ts
 src/index.js
 src/native.js
-src/own.js
 src/signals.js
 src/timers.js
 src/wheel.js

@@ -1,7 +1,16 @@
-// The C functions, and the error of a negative result.
+// The C functions, the error of a negative result, and the functions of Node that must be its own.
 import { existsSync } from "node:fs";
+import { performance } from "node:perf_hooks";
+import timers from "node:timers";
 import { fileURLToPath } from "node:url";
 import koffi from "koffi";
+
+// As they are when this package is loaded. Fake timers replace the global ones and those of
+// node:timers later on, and must not stop a wheel.
+export const { clearImmediate, clearTimeout, setImmediate, setTimeout } = timers;
+export const { queueMicrotask } = globalThis;
+/** Milliseconds, with fractions. */
+export const clock = performance.now.bind(performance);
 
 const PREBUILT = fileURLToPath(
   new URL(`../prebuilds/${process.platform}-${process.arch}/libhwheel.so.0`, import.meta.url));

@@ -2,10 +2,9 @@ import { AsyncResource, createHook } from "node:async_hooks";
 import events from "node:events";
 import { inspect, promisify } from "node:util";
 import { ABS, Clock } from "./constants.js";
-import { ClosedError } from "./native.js";
 import {
-  clearImmediate, clearTimeout, clock, queueMicrotask, setImmediate, setTimeout,
-} from "./own.js";
+  ClosedError, clearImmediate, clearTimeout, clock, queueMicrotask, setImmediate, setTimeout,
+} from "./native.js";
 import { timedOut, timeoutOf, timeoutSignal } from "./signals.js";
 import { Wheel } from "./wheel.js";
 

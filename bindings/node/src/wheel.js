@@ -2,10 +2,10 @@ import { AsyncResource } from "node:async_hooks";
 import { isMainThread } from "node:worker_threads";
 import { Clock, NEVER } from "./constants.js";
 import * as c from "./native.js";
-import { ClosedError, bytes, check, u32, u64, words } from "./native.js";
 import {
-  clearImmediate, clearTimeout, clock, queueMicrotask, setImmediate, setTimeout,
-} from "./own.js";
+  ClosedError, bytes, check, clearImmediate, clearTimeout, clock, queueMicrotask, setImmediate,
+  setTimeout, u32, u64, words,
+} from "./native.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 const SLICE_MS = 100; // of a wait: it may delay the end of the process or a worker by that
