@@ -1,6 +1,7 @@
 // No call, in any order, ends the process.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "node:test";
@@ -68,9 +69,12 @@ it("workers use wheels of their own and end in the middle", async () => {
     wheel.every(0, 1000, 1);
     wheel.readable().catch(() => {});
     wheel.readable(20);
+    require("node:worker_threads").parentPort.postMessage("loaded");
   });`;
   const workers = Array.from({ length: 4 }, () => new Worker(source, { eval: true }));
-  await sleep(300);
+  // koffi ends the process if a worker is terminated while it loads koffi.
+  await Promise.all(workers.map((worker) => once(worker, "message")));
+  await sleep(100);
   await Promise.all(workers.map((worker) => worker.terminate()));
 });
 
@@ -79,8 +83,10 @@ for (const [how, program] of [
   ["the process throws", "process.on('exit', () => { process.exitCode = 0; }); throw new Error()"],
   ["a worker is terminated", `const worker = new Worker(
     "import(" + JSON.stringify(index) + ").then(async ({ Wheel }) => { const wheel = new Wheel();" +
+    "(await import('node:worker_threads')).parentPort.postMessage('loaded');" +
     "for (;;) { await wheel.readable(); wheel.poll(); } })", { eval: true });
-    setTimeout(() => worker.terminate().then(() => process.exit(0)), 300)`],
+    const end = () => worker.terminate().then(() => process.exit(0));
+    worker.once("message", () => setTimeout(end, 50))`],
 ]) {
   it(`a wait does not delay the end: ${how}`, () => {
     const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
