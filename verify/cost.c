@@ -167,6 +167,41 @@ static void *other(void *arg)
 	return arg;
 }
 
+static bench_timer of_callbacks[CALLS];
+
+static void arm_again(bench_wheel *wheel, const bench_event *e)
+{
+	fired++;
+	MUST(bench_arm(wheel, of_callbacks[e->cookie], now + 160 * MS) >= 0);
+}
+
+/* Driving past all of them, seven timers a tick; each is armed again in its callback. */
+static void op_fire_and_arm(void)
+{
+	pass(160);
+}
+
+/* As a tick thread does: it arms nothing outside of its callbacks. */
+static void *drive_alone(void *arg)
+{
+	for (unsigned round = 0; round < 2; round++)
+		RUN(fire_and_arm);
+	return arg;
+}
+
+static void count_arms_in_callbacks(void)
+{
+	pthread_t driver;
+
+	MUST(bench_create(BENCH_MANUAL, MS, &w) == 0);
+	now = 0;
+	EACH(bench_setup(w, arm_again, i, &of_callbacks[i]));
+	EACH(bench_arm(w, of_callbacks[i], MS + i * MS / 7));
+	MUST(pthread_create(&driver, NULL, drive_alone, NULL) == 0);
+	pthread_join(driver, NULL);
+	MUST(bench_destroy(w) == 0);
+}
+
 static void count_ticks_beside_others(void)
 {
 	pthread_t threads[OTHERS];
@@ -222,5 +257,7 @@ int main(void)
 		RUN(tick_1_thread);
 	}
 	count_ticks_beside_others();
-	return bench_destroy(w) == 0 ? 0 : 1;
+	MUST(bench_destroy(w) == 0);
+	count_arms_in_callbacks();
+	return 0;
 }

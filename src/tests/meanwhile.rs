@@ -473,6 +473,48 @@ fn an_arm_that_relies_has_memory_for_a_note() {
     assert_eq!(notes(&w), 1);
 }
 
+/// A thread inside of a callback. Only the long way to arm asks for its number.
+struct InsideShortly;
+
+impl Caller for InsideShortly {
+    fn thread(&self) -> Result<Thread, Error> {
+        panic!("the long way")
+    }
+    fn thread_at_hand(&self) -> Thread {
+        2
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
+    }
+    fn thread_inside(&self) -> (Thread, bool) {
+        (2, true)
+    }
+    fn wake_driver(&self) -> Kick {
+        panic!("it is awake")
+    }
+}
+
+/// A thread that arms inside of its callbacks alone has no chunk for notes, and needs none. It
+/// takes the short way all the same: without an entry, with one that is early enough, and with
+/// a later one.
+#[test]
+fn a_callback_takes_the_short_way_without_a_chunk() {
+    let w = wheel();
+    let own = &Own(1);
+    let t = w.setup(own, Spec::default(), None).unwrap();
+    w.setup(own, Spec::default(), Some(at(1))).unwrap();
+    advance(&w, at(1), |_| {
+        for (tick, was) in [(300, 0), (400, 1), (200, 1)] {
+            assert_eq!(w.arm_at(&InsideShortly, t, at(tick)), was);
+        }
+        true
+    });
+    assert!(!w.inboxes.is_ready(2));
+    assert_eq!((notes(&w), w.entries()), (1, 1));
+    assert_eq!(fired(&w, 199, 9), []);
+    assert_eq!(fired(&w, 200, 9), [t]);
+}
+
 #[test]
 fn a_drain_in_the_middle_of_a_callback() {
     let w = wheel();

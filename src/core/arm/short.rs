@@ -41,10 +41,11 @@ impl Wheel {
         if gate.beyond(link.near_tick(handle)) > beyond {
             return self.arm_by_note::<false>(handle, tick, hot, state, caller);
         }
-        // Also of a thread that has no number.
+        // Also of a thread that has no number. One that arms inside of its callbacks alone never
+        // has a chunk.
         let thread = caller.thread_at_hand();
         if !self.inboxes.is_ready(thread) {
-            return self.arm_slowly(handle, ns, caller);
+            return self.arm_by_note::<true>(handle, tick, hot, state, caller);
         }
         let Some(was) = self.exchange_armed(hot, state, (handle, tick, ns), thread) else {
             return self.arm_slowly(handle, ns, caller);
@@ -107,14 +108,14 @@ impl Wheel {
             return self.arm_by_note::<true>(handle, tick, hot, state, caller);
         }
         let (thread, is_inside) = caller.thread_inside();
-        if !self.inboxes.is_ready(thread)
-            || gate.beyond(tick) >= self.ticks.near
-            || OWN && link.differs_from(handle) != 0
-        {
+        if gate.beyond(tick) >= self.ticks.near || OWN && link.differs_from(handle) != 0 {
             return self.arm_slowly_at(handle, tick, caller);
         }
         if OWN && is_inside {
             return self.arm_inside(handle, tick, hot, state, caller);
+        }
+        if !self.inboxes.is_ready(thread) {
+            return self.arm_slowly_at(handle, tick, caller);
         }
         let own = OWN.then(|| self.inboxes.append(thread, index_of(handle)));
         let when = (handle, tick, self.ticks.ns(tick));
@@ -147,7 +148,8 @@ impl Wheel {
         was.into()
     }
 
-    /// Arms a timer inside of a callback, by the driver.
+    /// Arms a timer inside of a callback, by the driver: a thread that has a number, and perhaps
+    /// no chunk.
     #[inline(never)]
     fn arm_inside(
         &self,
@@ -157,8 +159,12 @@ impl Wheel {
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
+        let thread = caller.thread_at_hand();
+        if thread == 0 {
+            return self.arm_slowly_at(handle, tick, caller);
+        }
         let when = (handle, tick, self.ticks.ns(tick));
-        let Some(was) = self.exchange_armed(hot, state, when, caller.thread_at_hand()) else {
+        let Some(was) = self.exchange_armed(hot, state, when, thread) else {
             return self.arm_slowly_at(handle, tick, caller);
         };
         self.place_inside(index_of(handle), tick);
