@@ -443,9 +443,9 @@ struct hwheel_event {
  *
  * A callback may call every function of the wheel except hwheel_poll(),
  * hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(), for any
- * timer, its own included. A callback must return, and must not leave by
- * longjmp(). An exception or a pthread_cancel() that leaves a callback ends the
- * process.
+ * timer, its own included. A callback must return, on the thread and the stack
+ * on which it was called, and must not leave by longjmp(). An exception or a
+ * pthread_cancel() that leaves a callback ends the process.
  */
 typedef void (*hwheel_fn)(struct hwheel *wheel,
 			  const struct hwheel_event *event);

@@ -49,9 +49,9 @@ pub type hwheel_timer_t = u64;
 ///
 /// A callback may call every function of the wheel except hwheel_poll(),
 /// hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(), for any
-/// timer, its own included. A callback must return, and must not leave by
-/// longjmp(). An exception or a pthread_cancel() that leaves a callback ends the
-/// process.
+/// timer, its own included. A callback must return, on the thread and the stack
+/// on which it was called, and must not leave by longjmp(). An exception or a
+/// pthread_cancel() that leaves a callback ends the process.
 pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
