@@ -45,7 +45,7 @@ BEGIN
 		('tenant_fits', 'tenant', 'octet_length(NEW.tenant) BETWEEN 1 AND 255'),
 		('tried_fits', 'tried', 'jsonb_typeof(NEW.tried) = ''array''')
 	LOOP
-		EXECUTE format('ALTER TABLE hwheel.job DROP CONSTRAINT job_%s', name);
+		EXECUTE format('ALTER TABLE hwheel.job DROP CONSTRAINT IF EXISTS job_%s', name);
 		EXECUTE format('CREATE TRIGGER job_%s AFTER INSERT OR UPDATE OF %s ON hwheel.job
 			FOR EACH ROW WHEN ((%s) IS FALSE) EXECUTE FUNCTION hwheel._refuse_row()', name, columns, fits);
 	END LOOP;
