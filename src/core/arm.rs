@@ -206,7 +206,7 @@ impl Wheel {
                 }
                 return Ok(was);
             }
-            let is_inside = !is_moot && !stays && caller.thread_inside().1;
+            let is_inside = !is_moot && !stays && Self::is_inside(caller);
             let arm = self.with_reason(node, word, tick, hand, is_moot || is_inside)?;
             // arm.exchange
             if self.exchange(node.hot, state, word).is_err() {
@@ -232,6 +232,12 @@ impl Wheel {
                 false => self.unless_closed(arm, was),
             };
         }
+    }
+
+    /// Whether the thread drives the wheel, and is inside one of the caller's functions.
+    #[inline(never)]
+    fn is_inside(caller: &impl Caller) -> bool {
+        caller.thread_inside().1
     }
 
     /// The ticks that the caller allows.

@@ -45,7 +45,7 @@
 use super::error::Error;
 use super::levels::Levels;
 use super::slab::{Records, Slab};
-use super::state::{INDEX_BITS, NEVER};
+use super::state::INDEX_BITS;
 use super::tunables::{LANES, WORD};
 use crate::sys::maps::{map, unmap, Pages};
 use core::cell::Cell;
@@ -376,15 +376,6 @@ impl Buckets {
             at = (at / BITS as u32 + 1) * BITS as u32;
         }
         None
-    }
-
-    /// A tick before which no entry behind the hand wants a visit.
-    #[inline]
-    pub fn next_entry(&self, hand: u64) -> u64 {
-        match self.first(hand) {
-            Some(first) => self.least(first.number).max(first.entered),
-            None => NEVER,
-        }
     }
 
     /// A tick before which no entry of a bucket that is not empty wants a visit. On the lowest

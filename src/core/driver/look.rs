@@ -149,11 +149,13 @@ impl Wheel {
         }
     }
 
-    /// Makes the entry of a timer that has none, and is due after the hand.
-    #[inline(always)]
-    pub(super) fn place_after_visit(&self, d: &Driver, node: Records<'_>, due: u64) {
-        d.buckets.place(&self.slab, node, due, d.hand.get());
-        self.point_at_once(node.hot(), Reason::Tick(due));
+    /// Makes the entry of a timer that has none, and is due after the hand, or never.
+    #[inline(never)]
+    pub(super) fn place_later(&self, d: &Driver, node: Records<'_>, due: u64) {
+        if due != NEVER {
+            d.buckets.place(&self.slab, node, due, d.hand.get());
+            self.point_at_once(node.hot(), Reason::Tick(due));
+        }
     }
 
     /// Step look.point of a timer whose link mostly names a tick, as that of the visit.
@@ -163,14 +165,6 @@ impl Wheel {
         let link = Link(hot.link.load(Ordering::Relaxed));
         if link.is_note() || !self.exchange_link(hot, link, reason) {
             self.point(hot, reason);
-        }
-    }
-
-    /// The same of a timer that a visit has found due later, or never.
-    #[inline(never)]
-    pub(super) fn place_later(&self, d: &Driver, node: Records<'_>, due: u64) {
-        if due != NEVER {
-            self.place_after_visit(d, node, due);
         }
     }
 }

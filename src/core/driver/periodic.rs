@@ -134,8 +134,8 @@ impl Wheel {
         fired.missed = shown(missed);
         let hand = d.hand.get();
         let due = next.word.deadline(hand);
-        if due > hand && due != NEVER {
-            self.place_after_visit(d, node, due);
+        if due > hand {
+            self.place_later(d, node, due);
         }
         self.shared.count.periods.bump(1);
         self.shared.count.missed.bump(missed);

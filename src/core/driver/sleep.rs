@@ -52,7 +52,7 @@ impl Wheel {
         self.alarm.begin_to_sleep();
         // sleep.look
         self.collect(d, is_enough);
-        let next = self.settle(d);
+        let next = self.settle(d, d.is_awaited.get());
         self.shared.count.entries.set(d.buckets.entries.get());
         self.set_next(next);
         let hand = self.gate.hand();
@@ -70,20 +70,20 @@ impl Wheel {
     /// a bounded amount of work allows. The next call goes on with that work.
     ///
     /// A busy loop calls again before that tick, and by then more entries are stale. So only a call
-    /// at the announced time does this work, or a second call at the same tick.
-    pub(super) fn settle(&self, d: &Driver) -> u64 {
+    /// at the announced time does this work, or a second call at the same tick: it settles
+    /// `exactly`.
+    pub(super) fn settle(&self, d: &Driver, exactly: bool) -> u64 {
         let hand = d.hand.get();
         d.settled.set(Settled::Enough);
         if d.is_interrupted() {
             return hand;
         }
-        if !d.is_awaited.get() {
+        if !exactly {
             d.settled.set(Settled::Unknown);
-            return d.buckets.next_entry(hand);
         }
         let mut left = SETTLE;
         while let Some(first) = d.buckets.first(hand) {
-            if self.stays(d, &first) {
+            if !exactly || self.stays(d, &first) {
                 return d.buckets.least(first.number).max(first.entered);
             }
             if let Some(tick) = self.settle_bucket(d, first.number, &mut left) {

@@ -53,15 +53,14 @@ pub(super) fn sweep<S: Sink>(
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(d.goal.get(), Ordering::Relaxed);
             if is_last && v.sink.settles() {
-                next = wheel.settle(d);
+                next = wheel.settle(d, d.is_awaited.get());
                 // A callback has asked for a visit that this sweep has made since.
                 is_last = wheel.alarm.next_visit() > d.goal.get();
             } else {
-                d.settled.set(match is_last {
-                    true => Settled::Enough,
-                    false => Settled::Unknown,
-                });
-                next = d.buckets.next_entry(next);
+                next = wheel.settle(d, false);
+                if is_last {
+                    d.settled.set(Settled::Enough);
+                }
             }
         }
         // Its fence is also that of the last visit.end.

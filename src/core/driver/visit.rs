@@ -32,7 +32,7 @@ use crate::core::link::Link;
 use crate::core::period::BURST;
 use crate::core::record::{self, Hot};
 use crate::core::slab::Records;
-use crate::core::state::{Found, Handle, StateWord, NEVER, STEP};
+use crate::core::state::{Found, Handle, StateWord, STEP};
 use crate::core::tunables::BATCH;
 use crate::core::wheel::{Wheel, NOBODY};
 use crate::sync::{fence_after_rmw, Ordering};
@@ -329,10 +329,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             let left_out = (extra.left_out + next.missed + 1).min(record::VALUE);
             wheel.write_next(index, &extra, next.early, left_out);
             // `until` is at or after this tick.
-            let due = next.word.deadline(tick);
-            if due != NEVER {
-                wheel.place_after_visit(d, node, due);
-            }
+            wheel.place_later(d, node, next.word.deadline(tick));
             return Ok(());
         }
         // The end of the callback makes the visit: race 6. After so long a time the deadline
@@ -340,7 +337,7 @@ impl<'a, S: Sink> Visits<'a, S> {
         if is_far {
             wheel.change(hot, state, state.armed(tick, tick))?;
         }
-        wheel.place_after_visit(d, node, tick + BUSY_AGAIN);
+        wheel.place_later(d, node, tick + BUSY_AGAIN);
         Ok(())
     }
 }
