@@ -1040,22 +1040,28 @@ fn an_arm_that_relies_keeps_its_deadline() {
     assert_eq!(due, Some(at(10)));
 }
 
+/// A burst with a period of one tick, whose callback has run from tick 1 to tick 10.
+fn burst_that_is_behind(w: &Wheel) -> Handle {
+    let spec = Spec {
+        period: at(1),
+        kind: BURST,
+        ..called()
+    };
+    let t = w.setup(&Own(1), spec, Some(at(1))).unwrap();
+    assert_eq!(fired(w, 1, 9), [t]);
+    assert_eq!(fired(w, 10, 9), []);
+    w.finish(&Own(1), t, || ());
+    t
+}
+
 /// The callback of a burst has delayed several periods. The next sweep fires all of them,
 /// or the one that goes on if it stops.
 #[test]
 fn a_burst_that_its_callback_has_held_up() {
     for most in [1, 4, 99] {
         let w = wheel();
-        let (own, other) = (&Own(1), Own(2));
-        let spec = Spec {
-            period: at(1),
-            kind: BURST,
-            ..called()
-        };
-        let t = w.setup(own, spec, Some(at(1))).unwrap();
-        assert_eq!(fired(&w, 1, 9), [t]);
-        assert_eq!(fired(&w, 10, 9), []);
-        w.finish(own, t, || ());
+        let other = Own(2);
+        let t = burst_that_is_behind(&w);
         let mut left: Vec<_> = (2..=10).map(at).rev().collect();
         while !left.is_empty() {
             let mut room = most;
@@ -1080,15 +1086,7 @@ fn a_burst_that_is_behind_and_is_moved() {
     for (most, to) in [(3, 11), (3, 300), (99, 11), (99, 300)] {
         let w = wheel();
         let (own, inside) = (&Own(1), &Inside(1));
-        let spec = Spec {
-            period: at(1),
-            kind: BURST,
-            ..called()
-        };
-        let t = w.setup(own, spec, Some(at(1))).unwrap();
-        assert_eq!(fired(&w, 1, 9), [t]);
-        assert_eq!(fired(&w, 10, 9), []);
-        w.finish(own, t, || ());
+        let t = burst_that_is_behind(&w);
         let mut n = 0;
         advance(&w, at(10), |_| {
             n += 1;
