@@ -45,7 +45,7 @@ impl Host {
     /// Runs the callback of a timer that was in the queue, and ends it. Returns false in
     /// a child that the callback has forked: the child must run no other callback.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) -> bool {
-        Frame::enter(self.id, |frame| self.run(frame, fired));
+        Frame::enter(self.id, false, |frame| self.run(frame, fired));
         self.finish(fired.handle);
         let is_ours = self.is_ours();
         pool.finished();

@@ -96,7 +96,7 @@ impl Host {
         bounds: Until,
         event: Room<'_>,
     ) -> bool {
-        Frame::enter_sweep(self.id, |frame| {
+        Frame::enter(self.id, true, |frame| {
             drive.advance(
                 now,
                 Firing {
@@ -322,7 +322,7 @@ impl Host {
         }
         let mut drive = self.take_drive(true)?;
         // `take` may call a waker.
-        Ok(Frame::enter(self.id, |_| {
+        Ok(Frame::enter(self.id, false, |_| {
             drive.drain(|fired| match fired.kind & KEYED {
                 0 => take(fired),
                 _ => self.fetch(fired).is_none_or(|named| take(&named)),

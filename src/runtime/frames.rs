@@ -16,7 +16,7 @@ pub(super) const WAKE: Handle = 1;
 pub(super) struct Frame {
     /// The id of the wheel.
     host: u64,
-    /// It is that of a sweep: the thread drives the wheel.
+    /// The frame is that of a sweep: the thread drives the wheel.
     sweeps: bool,
     /// The timer whose callback runs; 0 in the executor; [`WAKE`].
     pub timer: Cell<Handle>,
@@ -27,18 +27,8 @@ pub(super) struct Frame {
 
 impl Frame {
     /// Runs `f`, which calls the caller's functions. Their exceptions and panics end
-    /// the process.
-    pub(super) fn enter<R>(host: u64, f: impl FnOnce(&Frame) -> R) -> R {
-        Self::enter_as(host, false, f)
-    }
-
-    /// The same of a sweep of the wheel.
-    pub(super) fn enter_sweep<R>(host: u64, f: impl FnOnce(&Frame) -> R) -> R {
-        Self::enter_as(host, true, f)
-    }
-
-    #[inline(always)]
-    fn enter_as<R>(host: u64, sweeps: bool, f: impl FnOnce(&Frame) -> R) -> R {
+    /// the process. `sweeps` says whether `f` is a sweep of the wheel.
+    pub(super) fn enter<R>(host: u64, sweeps: bool, f: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame {
             host,
             sweeps,
@@ -52,8 +42,8 @@ impl Frame {
         result
     }
 
-    /// The number of this thread, or 0; and whether the innermost of the caller's functions in
-    /// which it is belongs to a sweep of that wheel.
+    /// The number of this thread, or 0; and whether the innermost frame of this thread is that
+    /// of a sweep of the wheel.
     #[inline(always)]
     pub(super) fn thread_in_sweep(host: u64) -> (Thread, bool) {
         at_hand::with(|mine| {

@@ -122,7 +122,7 @@ impl Host {
             }
             frame.again.get()
         };
-        match quietly(|| Frame::enter(self.id, call)) {
+        match quietly(|| Frame::enter(self.id, false, call)) {
             true => Kick::Again,
             false => Kick::Yes,
         }

@@ -473,30 +473,8 @@ fn an_arm_that_relies_has_memory_for_a_note() {
     assert_eq!(notes(&w), 1);
 }
 
-/// A thread inside of a callback. Only the long way to arm asks for its number.
-struct InsideShortly;
-
-impl Caller for InsideShortly {
-    fn thread(&self) -> Result<Thread, Error> {
-        panic!("the long way")
-    }
-    fn thread_at_hand(&self) -> Thread {
-        2
-    }
-    fn threads(&self) -> Thread {
-        NUMBERS
-    }
-    fn thread_inside(&self) -> (Thread, bool) {
-        (2, true)
-    }
-    fn wake_driver(&self) -> Kick {
-        panic!("it is awake")
-    }
-}
-
-/// A thread that arms inside of its callbacks alone has no chunk for notes, and needs none. It
-/// takes the short way all the same: without an entry, with one that is early enough, and with
-/// a later one.
+/// A thread that arms only inside of callbacks has no chunk for notes, and needs none. The thread
+/// takes the short way: for a timer without an entry, with an early one, and with a later one.
 #[test]
 fn a_callback_takes_the_short_way_without_a_chunk() {
     let w = wheel();
@@ -505,7 +483,7 @@ fn a_callback_takes_the_short_way_without_a_chunk() {
     w.setup(own, Spec::default(), Some(at(1))).unwrap();
     advance(&w, at(1), |_| {
         for (tick, was) in [(300, 0), (400, 1), (200, 1)] {
-            assert_eq!(w.arm_at(&InsideShortly, t, at(tick)), was);
+            assert_eq!(w.arm_at(&Inside::<true>(2), t, at(tick)), was);
         }
         true
     });
@@ -1085,7 +1063,7 @@ fn a_burst_that_its_callback_has_held_up() {
 fn a_burst_that_is_behind_and_is_moved() {
     for (most, to) in [(3, 11), (3, 300), (99, 11), (99, 300)] {
         let w = wheel();
-        let (own, inside) = (&Own(1), &Inside(1));
+        let (own, inside) = (&Own(1), &Inside::<false>(1));
         let t = burst_that_is_behind(&w);
         let mut n = 0;
         advance(&w, at(10), |_| {

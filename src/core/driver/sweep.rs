@@ -62,15 +62,15 @@ pub(super) fn sweep<S: Sink>(
                     d.settled.set(Settled::Enough);
                 }
             }
+            if !is_last && v.sink.is_enough() {
+                // The next call is to come at once.
+                next = d.hand.get();
+                v.stop = true;
+            }
         }
         // Its fence is also that of the last visit.end.
         wheel.set_next(next);
         v.stop |= !v.wake_waiters();
-        if !v.stop && !is_last && v.sink.is_enough() {
-            // The next call is to come at once.
-            wheel.set_next(d.hand.get());
-            v.stop = true;
-        }
         if v.stop || is_last {
             break;
         }

@@ -203,7 +203,7 @@ fn race_1b_rely_against_an_arm_in_a_callback() {
                     (cancelled, arm(w, 1, *t, 4))
                 },
                 move |(w, t)| {
-                    let inside = Inside(1);
+                    let inside = Inside::<false>(1);
                     let mut was = false;
                     let callback = |_: &Fired| {
                         was = match short {
@@ -219,7 +219,7 @@ fn race_1b_rely_against_an_arm_in_a_callback() {
                     was
                 },
                 move |(w, t), (cancelled, was), was_inside| {
-                    // What was pending, and both arms; each of them moves it, or it rested.
+                    // Each call found the timer pending, or at rest. One arm is still pending.
                     let ended = u64::from(cancelled) + u64::from(was) + u64::from(was_inside);
                     assert_eq!(ended, 1 + u64::from(!rests));
                     let due = w.due(*t);
