@@ -70,7 +70,7 @@ void histogram_since(struct histogram *h, struct reading *seen,
 void histogram_summary(struct histogram *h, const struct reading *part,
 		       struct summary *s);
 
-/* The least value of a bucket. Its greatest value is one below the least value of the next bucket. */
+/* The least value in a bucket. A bucket ends where the next bucket begins. */
 uint64_t bucket_low(unsigned int bucket);
 
 /* As files. */

@@ -1,8 +1,9 @@
 -- The checks of version 9: triggers in place of constraints.
 
--- PostgreSQL reads and prepares each constraint of a table for each statement that updates it, and
--- that was half of the work of a take. A trigger is prepared where a statement sets one of its
--- columns. Its condition is false for each row that fits, so its function is called to refuse.
+-- PostgreSQL reads and prepares each constraint of a table for each statement that updates the table.
+-- For the constraints here, that was half of the work of a take. PostgreSQL prepares a trigger only if
+-- the statement sets one of its columns. The condition of a trigger is true only for a row that does
+-- not fit, so the function only has to refuse.
 CREATE FUNCTION hwheel._refuse_row() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

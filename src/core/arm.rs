@@ -234,7 +234,7 @@ impl Wheel {
         }
     }
 
-    /// Whether the thread drives the wheel, and is inside one of the caller's functions.
+    /// Whether the thread drives the wheel and is inside one of the caller's functions.
     #[inline(never)]
     fn is_inside(caller: &impl Caller) -> bool {
         caller.thread_inside().1
@@ -317,8 +317,8 @@ impl Wheel {
         }
     }
 
-    /// An arm with a reason, if it needs one: that in the link, or a note of its own. The only
-    /// place at which memory can be missing.
+    /// An arm with a reason, unless it `needs_none`. The reason is that in the link, or a note that
+    /// this thread writes. Only here an arm can lack memory.
     #[inline(always)]
     fn with_reason<'a>(
         &self,

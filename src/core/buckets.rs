@@ -322,7 +322,7 @@ impl Buckets {
         self.entries.set(self.entries.get() - 1);
     }
 
-    /// The node that comes first in the first lane of a bucket that is not empty.
+    /// The first node of a bucket's first lane that has an entry; `None` if the bucket is empty.
     #[inline(always)]
     fn first_node(&self, number: u32) -> Option<u32> {
         let mut firsts = self.lanes_of(number).iter().map(|lane| lane.first.get());

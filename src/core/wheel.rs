@@ -40,8 +40,8 @@ pub(crate) trait Caller {
     fn thread(&self) -> Result<Thread, Error>;
     /// The thread's number, or 0 if it has none.
     fn thread_at_hand(&self) -> Thread;
-    /// The same, and whether the thread drives the wheel and is inside one of the caller's
-    /// functions.
+    /// The thread's number, or 0 if it has none; and whether the thread drives the wheel and is
+    /// inside one of the caller's functions.
     #[inline(always)]
     fn thread_inside(&self) -> (Thread, bool) {
         (self.thread_at_hand(), false)

@@ -1,12 +1,12 @@
-// The C functions, the error of a negative result, and the functions of Node that must be its own.
+// The C functions, the error of a negative result, and Node's timer functions.
 import { existsSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import timers from "node:timers";
 import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 
-// As they are when this package is loaded. Fake timers replace the global ones and those of
-// node:timers later on, and must not stop a wheel.
+// Node's functions as they are when this package is loaded. Fake timers replace the global
+// ones and those of node:timers later on, and must not stop a wheel.
 export const { clearImmediate, clearTimeout, setImmediate, setTimeout } = timers;
 export const { queueMicrotask } = globalThis;
 /** Milliseconds, with fractions. */

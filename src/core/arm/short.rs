@@ -41,8 +41,8 @@ impl Wheel {
         if gate.beyond(link.near_tick(handle)) > beyond {
             return self.arm_by_note::<false>(handle, tick, hot, state, caller);
         }
-        // Also of a thread that has no number. One that arms inside of its callbacks alone never
-        // has a chunk.
+        // A thread without a number has no chunk. A thread that arms only inside of callbacks has
+        // none either.
         let thread = caller.thread_at_hand();
         if !self.inboxes.is_ready(thread) {
             return self.arm_by_note::<true>(handle, tick, hot, state, caller);
@@ -148,8 +148,7 @@ impl Wheel {
         was.into()
     }
 
-    /// Arms a timer inside of a callback, by the driver: a thread that has a number, and perhaps
-    /// no chunk.
+    /// Arms a timer inside of a callback, on the thread that drives. The thread needs no chunk.
     #[inline(never)]
     fn arm_inside(
         &self,

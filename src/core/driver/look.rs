@@ -111,11 +111,11 @@ impl Wheel {
         was.into()
     }
 
-    /// Sees to an entry at or before `tick`, which is after the goal, of a timer that the driver
-    /// itself has armed, inside of a callback. Follows the exchange of the state.
+    /// Makes sure of an entry at or before `tick`, for a timer that this thread has armed inside of
+    /// a callback while it drives. The tick is after the goal. Follows the exchange of the state.
     ///
-    /// A thread may rely on the tick that the link had before (race 1b). The next visit to the
-    /// timer comes behind the fence of another goal. A sleep drops its entry behind a fence, too.
+    /// Another thread may rely on the tick that the link had before (race 1b). The next visit to
+    /// the timer comes behind the fence of another goal. A sleep drops the entry behind a fence, too.
     #[inline(never)]
     pub(in crate::core) fn place_inside(&self, index: u32, tick: u64) {
         // SAFETY: the calling thread drives. It is inside of a callback, where all is cells.
@@ -158,7 +158,7 @@ impl Wheel {
         }
     }
 
-    /// Step look.point of a timer whose link mostly names a tick, as that of the visit.
+    /// Step look.point of a timer whose link mostly names a tick, for example that of the visit.
     #[inline(always)]
     fn point_at_once(&self, hot: &Hot, reason: Reason) {
         // Relaxed: the exchange decides.

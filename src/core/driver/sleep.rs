@@ -70,7 +70,7 @@ impl Wheel {
     /// a bounded amount of work allows. The next call goes on with that work.
     ///
     /// A busy loop calls again before that tick, and by then more entries are stale. So only a call
-    /// at the announced time does this work, or a second call at the same tick: it settles
+    /// at the announced time does this work, or a second call at the same tick. Such a call settles
     /// `exactly`.
     pub(super) fn settle(&self, d: &Driver, exactly: bool) -> u64 {
         let hand = d.hand.get();
@@ -93,7 +93,8 @@ impl Wheel {
         NEVER
     }
 
-    /// Whether an entry that comes first stays, and none in its bucket is earlier: mostly so.
+    /// Whether the first entry of a bucket stays, and no other entry there is earlier. Mostly, this
+    /// is true.
     #[inline(always)]
     fn stays(&self, d: &Driver, first: &First) -> bool {
         let node = self.slab.records(first.node);

@@ -282,9 +282,9 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
     }
 
-    /// After a period of a burst that is behind: the next one is due in the same visit, too,
-    /// unless the callback has moved the timer: then it has an entry.
-    /// If the sweep is to stop, the next sweep goes on with it.
+    /// After a period of a burst that is behind. The next period is due in the same visit, too. If
+    /// the sweep is to stop, the next sweep goes on with it. If the callback has moved the timer,
+    /// the timer has an entry, and nothing is left to do.
     #[cold]
     #[inline(never)]
     fn look_again(
