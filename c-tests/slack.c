@@ -209,6 +209,29 @@ TEST(a_first_time_that_has_passed_has_none)
 	}
 }
 
+/* Nor in the middle of a long jump, where a tick far from the hand is rounded up. */
+static void makes_passed_ones(struct hwheel *w, const struct hwheel_event *e)
+{
+	const uint64_t period = 4142 * MS, rounded = e->deadline_ns / 100000000;
+
+	for (uint64_t i = 0; i < 100; i++) {
+		hwheel_timer_t t;
+
+		CHECK_EQ(hwheel_every(w, i * 41 * MS, period, period, NULL, 0, HWHEEL_ABS, &t), 0);
+		CHECK(ktap_left(w, t) <= MS + 4 * rounded);
+	}
+}
+
+TEST(one_that_passed_before_a_jump_has_none)
+{
+	const uint64_t part = UINT64_C(400) * 24 * 3600 * SEC;
+	WHEEL w = ktap_manual(MS, 0, 0, 0);
+
+	CHECK_EQ(hwheel_once(w, part, makes_passed_ones, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * part, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).pending, 100);
+}
+
 TEST(ten_thousand_wake_the_thread_a_tenth_as_often)
 {
 	uint64_t with = wakeups(100 * MS), without = wakeups(0);

@@ -98,7 +98,7 @@ use super::inbox::Thread;
 use super::link::{Link, Place, Reason};
 use super::period::{last_tick, shared_tick};
 use super::record::{self, Hot};
-use super::state::{high_of, Handle, StateWord, NEVER, STEP};
+use super::state::{high_of, kept, Handle, StateWord, NEVER, STEP};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, fence_after_rmw, Ordering};
@@ -255,9 +255,9 @@ impl Wheel {
                 let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
                 self.ticks.at_or_before(end).max(asked)
             }
-            // A time that has passed means the next tick, without slack. One that is rounded up
-            // to the next tick may have passed, too.
-            How::Periodic(_) if asked == soonest => asked,
+            // A time that has passed means the next tick, without slack. One that the word rounds
+            // up together with the next tick may have passed, too.
+            How::Periodic(_) if asked <= kept(soonest, hand) => asked,
             How::Periodic(kind) => last_tick(asked, kind),
             _ => asked,
         };
