@@ -631,11 +631,17 @@ TEST(a_thread_owns_until_its_destructors_have_run)
 
 /* The thread of main() ends, and the program goes on. */
 
-static void *after_main(void *main_thread)
+static void *after_main(void *main_ends)
 {
-	CHECK_EQ(pthread_join(*(pthread_t *)main_thread, NULL), 0);
-	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
-	CHECK_EQ(hwheel_own(wheel), 0);
+	int got;
+
+	/* Not every C library and tool can join the thread of main(), also not in a child. */
+	while ((got = hwheel_own(wheel)) == -EBUSY) {
+		CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
+		usleep(1000);
+	}
+	CHECK_EQ(got, 0);
+	CHECK(*(atomic_int *)main_ends);
 	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), 1);
 	CHECK_EQ(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(fired, 2);
@@ -646,19 +652,18 @@ static void *after_main(void *main_thread)
 
 static void end_main(void)
 {
-	static pthread_t main_thread;
+	static atomic_int ends;
 	pthread_t thread;
 
-	main_thread = pthread_self();
 	make_busy();
-	CHECK_EQ(pthread_create(&thread, NULL, after_main, &main_thread), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, after_main, &ends), 0);
+	usleep(20000);
+	ends = 1;
 	pthread_exit(NULL);
 }
 
 TEST(the_wheel_of_a_main_thread_that_has_ended_is_taken)
 {
-	if (KTAP_SANITIZED)
-		SKIP("ThreadSanitizer cannot join the thread of main()");
 	in_a_child(end_main);
 }
 
