@@ -77,7 +77,7 @@ static inline void bump(_Atomic uint64_t *word, uint64_t by)
  */
 static inline void check_books(const struct hwheel *w, uint64_t timers, uint64_t threads)
 {
-	const uint64_t record = 32, run = 64, notes = 63, chunk = 256;
+	const uint64_t record = 48, run = 64, notes = 63, chunk = 256;
 	struct hwheel_stats s = { .size = sizeof s }, later = s;
 	uint64_t records;
 
