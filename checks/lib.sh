@@ -54,7 +54,7 @@ sanitized_tests() {
 	local programs
 	mapfile -t programs < <(c_tests "$BUILD/sanitize/$sanitizer" $NOT_SANITIZED)
 	built "${programs[@]}"
-	ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0 KTAP_TIMEOUT=600 \
+	ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS='handle_segv=0 die_after_fork=0' KTAP_TIMEOUT=600 \
 		c-tests/run.sh "${programs[@]}"
 	built "rust-tests-$sanitizer"
 }
