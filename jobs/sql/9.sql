@@ -1,4 +1,4 @@
--- The checks of version 9: triggers in place of constraints.
+-- The checks of version 9: triggers in place of constraints, and one for texts.
 
 -- PostgreSQL reads and prepares each constraint of a table for each statement that updates the table.
 -- For the constraints here, that was half of the work of a take. PostgreSQL prepares a trigger only if
@@ -50,6 +50,24 @@ BEGIN
 		EXECUTE format('CREATE TRIGGER job_%s AFTER INSERT OR UPDATE OF %s ON hwheel.job
 			FOR EACH ROW WHEN ((%s) IS FALSE) EXECUTE FUNCTION hwheel._refuse_row()', name, columns, fits);
 	END LOOP;
+END $$;
+
+-- Refuses a text that no node and no worker could read: they use UTF-8, and other encodings have
+-- characters that it lacks. A node asks for many rows at once, and gets none if it cannot read one.
+CREATE FUNCTION hwheel._refuse_texts() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM convert_to(concat_ws(' ', NEW.key, NEW.cron, NEW.zone, NEW.target, NEW.payload, NEW.run_as,
+		NEW.headers, NEW.traceparent, NEW.next, NEW.queue, NEW.tenant, NEW.after_keys, NEW.after_key), 'UTF8');
+	RETURN NULL;
+END $$;
+
+DO $$ BEGIN
+	IF getdatabaseencoding() <> 'UTF8' THEN
+		CREATE TRIGGER job_texts_fit AFTER INSERT OR UPDATE OF key, cron, zone, target, payload, run_as,
+				headers, traceparent, next, queue, tenant, after_keys, after_key ON hwheel.job
+			FOR EACH ROW EXECUTE FUNCTION hwheel._refuse_texts();
+	END IF;
 END $$;
 
 UPDATE hwheel.settings SET version = 9;

@@ -415,6 +415,36 @@ fn a_text_that_no_node_could_read_is_refused() {
             "{call}: {refusal}"
         );
     }
+    // Nor does the table take one that somebody writes by hand. One row would stop the node.
+    db.execute("SELECT hwheel.schedule('k', now() + interval '1 h', queue => 'q', every => '1 h')");
+    for set in [
+        format!("key = {odd}"),
+        format!("target = {odd}"),
+        format!("payload = to_jsonb({odd})"),
+        format!("headers = jsonb_build_object('a', {odd})"),
+        format!("traceparent = {odd}"),
+        format!("tenant = {odd}"),
+        format!("cron = {odd}, zone = 'UTC', every = NULL"),
+        format!("cron = '* * * * *', zone = {odd}, every = NULL"),
+        format!("after_keys = ARRAY['a', {odd}]"),
+        format!("after_key = {odd}"),
+        format!("next = jsonb_build_object('target', {odd})"),
+    ] {
+        let refusal = db.refusal(&format!("UPDATE hwheel.job SET {set}"));
+        assert!(
+            refusal.contains("has no equivalent in encoding"),
+            "{set}: {refusal}"
+        );
+    }
+    let refusal = db.refusal(&format!(
+        "INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, max_attempts, backoff, timeout)
+            SELECT {odd}, now(), now(), missed, grace, 'sql', 'note', max_attempts, backoff, timeout FROM hwheel.job"
+    ));
+    assert!(
+        refusal.contains("has no equivalent in encoding"),
+        "{refusal}"
+    );
+    db.execute("SELECT hwheel.cancel('k')");
     // Others go their way: here a key has 255 bytes in the database, and both have quotes.
     let (long, short) = (format!("{}''", "あ".repeat(127)), r#"f"\,{}"#);
     db.execute(&format!(
