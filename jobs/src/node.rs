@@ -732,12 +732,14 @@ impl Node {
         let answer = self
             .link
             .ask(|session| session.query(sql, &[&named, after, &rows, &UNBLOCK]));
-        let is_known = answer.is_ok();
-        let (count, next) = match answer {
-            Ok(rows) => (rows[0].get::<_, i64>("number"), rows[0].get("next")),
+        let (count, next): (i64, _) = match answer {
+            Ok(rows) => (rows[0].get("number"), rows[0].get("next")),
             Err(e) => {
                 log::error!("{sql}: {}", db::describe(&e));
-                (0, self.unblock.after.clone())
+                // One of these may be the cause. The round finds them, too.
+                self.named.retain(|id| !named.contains(id));
+                self.unblock.at = begin + self.turn;
+                return (false, self.turn);
             }
         };
         // One that leaves some behind is made again and again.
@@ -746,9 +748,6 @@ impl Node {
             if goes_on {
                 self.unblock.goes_on(begin, next, self.turn);
             }
-        }
-        if !is_known {
-            self.unblock.at = begin + self.turn;
         }
         let is_waiting = !goes_on || self.unblock.after.is_some();
         let longest = if count > 0 || !self.named.is_empty() {
