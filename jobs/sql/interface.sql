@@ -322,7 +322,7 @@ BEGIN
 		WHERE j.key = k AND j.state IN ('waiting', 'claimed', 'running')
 			AND CASE WHEN j.next ? 'kind' THEN num_nonnulls(j.next ->> 'every', j.next ->> 'cron')
 				ELSE num_nonnulls(j.every, j.cron) END > 0
-			AND NOT hwheel._is_over(j) OFFSET 0) j LIMIT 1; -- Each for itself: see done_many().
+			AND NOT hwheel._is_over(j) OFFSET 0) j LIMIT 1; -- Each for itself: see take().
 	IF FOUND THEN
 		RETURN format('the job "%s" recurs, so it does not end', wrong);
 	END IF;
@@ -1206,7 +1206,7 @@ BEGIN
 			UPDATE hwheel.job j SET state = 'running', owner = 0, fence = j.fence + 1,
 				attempts = j.attempts + 1, fired_at = time,
 				lease_until = time + coalesce(take.lease_length, j.timeout)
-			FROM unnest(ids) i WHERE j.id = i
+			WHERE j.id = ANY (ids) -- A join may read all live jobs, which can be many more.
 			RETURNING j.*
 		)
 		SELECT t.id, t.fence, t.key, t.occurrence, t.payload, t.attempts, t.lease_until,
@@ -1250,6 +1250,7 @@ LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	locked bigint[];
+	recurring bigint[];
 BEGIN
 	IF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
@@ -1257,32 +1258,30 @@ BEGIN
 	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
 		PERFORM hwheel._tell_followers(ids);
 	END IF;
-	-- Each for itself. A join may read all live jobs, which can be many more.
+	-- Each for itself: see take().
 	locked := ARRAY(SELECT j.id FROM (SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
 			ORDER BY w.id) w, LATERAL (SELECT j.id FROM hwheel.job j WHERE j.id = w.id AND j.fence = w.lease
 			AND j.state = 'running' AND j.kind = 'app' FOR UPDATE) j);
 	-- Whether somebody has cancelled a job is read when it is locked, by a statement that begins then.
-	RETURN QUERY WITH mine AS (
-		SELECT j.* FROM unnest(locked) m, LATERAL (SELECT j.id, num_nonnulls(j.every, j.cron) > 0
-				AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS recurs
-			FROM hwheel.job j WHERE j.id = m OFFSET 0) j
-	), ended AS (
-		DELETE FROM hwheel.job j USING mine m WHERE j.id = m.id AND NOT m.recurs RETURNING j.*
-	), history AS (
-		INSERT INTO hwheel.history
+	recurring := ARRAY(SELECT j.id FROM hwheel.job j WHERE j.id = ANY (locked)
+		AND num_nonnulls(j.every, j.cron) > 0 AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id));
+	WITH ended AS (
+		DELETE FROM hwheel.job j WHERE j.id = ANY (locked) AND j.id <> ALL (recurring) RETURNING j.*
+	)
+	INSERT INTO hwheel.history
 		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
 			e.max_attempts, e.attempts - 1, e.runs + 1, e.skipped, e.created_at, e.fired_at,
 			clock_timestamp(), e.run_as, e.traceparent, hwheel._today(), e.tenant, e.tried
-		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
-	), again AS (
+		FROM ended e, hwheel.settings s WHERE s.keep_done > '0';
+	IF cardinality(recurring) > 0 THEN
 		-- A node computes the next run.
 		UPDATE hwheel.job j SET state = 'waiting', owner = NULL, fence = j.fence + 1,
 			due = CASE WHEN j.paused_due IS NULL THEN '-infinity'::timestamptz ELSE 'infinity' END,
 			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN '-infinity'::timestamptz END,
 			attempts = 0, runs = j.runs + 1, lease_until = NULL, last_error = NULL
-		FROM mine m WHERE j.id = m.id AND m.recurs
-	)
-	SELECT m.id FROM mine m;
+		WHERE j.id = ANY (recurring);
+	END IF;
+	RETURN QUERY SELECT unnest(locked);
 END $$;
 
 -- Ends a job. If its lease is not there any more the call is an error (HW003), so that the
@@ -1387,7 +1386,7 @@ BEGIN
 	RETURN QUERY WITH want AS (
 		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
 	), seen AS MATERIALIZED (
-		-- Each for itself: see done_many().
+		-- Each for itself: see take().
 		SELECT j.* FROM want w, LATERAL (SELECT j.id, j.fence FROM hwheel.job j
 			WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
 			OFFSET 0) j
@@ -1398,7 +1397,7 @@ BEGIN
 	), extended AS (
 		UPDATE hwheel.job j SET lease_until = clock_timestamp()
 			+ coalesce(extend_many.lease_length, j.timeout)
-		FROM mine m WHERE j.id = m.id
+		WHERE j.id = ANY (ARRAY(SELECT m.id FROM mine m))
 	)
 	SELECT w.id, CASE WHEN s.id IS NULL THEN 'gone' WHEN m.id IS NULL THEN 'busy'
 		WHEN EXISTS (SELECT FROM hwheel.stop t WHERE t.id = w.id) THEN 'cancelled'

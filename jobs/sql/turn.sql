@@ -207,7 +207,7 @@ DECLARE
 	last constant text := coalesce(convert_from(after, getdatabaseencoding()), '');
 	near constant text[] := ARRAY(SELECT f.after_key FROM hwheel.job f
 		WHERE f.after_key > last ORDER BY f.after_key LIMIT rows);
-	-- Those that have no job. No join: it may read all live jobs. See done_many().
+	-- Those that have no job. No join: it may read all live jobs. See take().
 	ended constant text[] := ARRAY(SELECT w.key FROM (
 			SELECT unnest(near) UNION
 			SELECT k FROM unnest(named) n, LATERAL (SELECT unnest(f.after_keys) AS k FROM hwheel.job f
