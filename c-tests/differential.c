@@ -1007,7 +1007,7 @@ static void strange_handle(void)
 	}
 	t = dice == 0 ? 0 : dice == 1 ? NEVER : dice == 2 ? foreign :
 	    dice == 3 ? t ^ UINT64_C(1) << below(64) : below(UINT64_MAX);
-	/* It may be one that is right, and that of a key; or of a callback that can be taken out. */
+	/* The number may be the handle of a timer, of a key, or of a callback in the queue. */
 	if (find(t) != NULL || hwheel_timer_pending(w.wheel, t) >= 0)
 		return;
 	for (unsigned i = 0; i < TIMERS; i++)

@@ -637,7 +637,7 @@ static void *after_main(void *main_ends)
 {
 	int got;
 
-	/* Not every C library and tool can join the thread of main(), also not in a child. */
+	/* No join: musl cannot join the thread of main() in a child, and ThreadSanitizer nowhere. */
 	while ((got = hwheel_own(wheel)) == -EBUSY) {
 		CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
 		usleep(1000);
@@ -667,7 +667,7 @@ static void end_main(void)
 TEST(the_wheel_of_a_main_thread_that_has_ended_is_taken)
 {
 	if (KTAP_EMULATED)
-		SKIP("valgrind does not look for pointers in the stack of main() then");
+		SKIP("valgrind ignores the stack of main() after that thread has ended");
 	in_a_child(end_main);
 }
 

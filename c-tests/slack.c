@@ -209,7 +209,10 @@ TEST(a_first_time_that_has_passed_has_none)
 	}
 }
 
-/* Nor in the middle of a long jump, where a tick far from the hand is rounded up. */
+/*
+ * In the middle of a long jump the library rounds up a tick that is far from the hand. A first
+ * time that has passed gets no slack there either.
+ */
 static void makes_passed_ones(struct hwheel *w, const struct hwheel_event *e)
 {
 	const uint64_t period = 4142 * MS, rounded = e->deadline_ns / 100000000;

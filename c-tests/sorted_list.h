@@ -184,7 +184,7 @@ static inline void list_reduce(struct list *l, struct timer *t, uint64_t time)
 	if (first >= t->last) {
 		if (t->first == NEVER)
 			t->deadline = earlier(t->deadline, time);
-		/* Of one that the wheel has passed by 2^35 ticks, the library keeps a later tick. */
+		/* If the wheel has passed the timer by 2^35 ticks, the library keeps a later tick. */
 		if (l->hand_most > t->first && l->hand_most - t->first > EXACT / 2) {
 			list_remove(l, t);
 			t->last = later(t->last, l->hand_most);

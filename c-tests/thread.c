@@ -562,7 +562,7 @@ TEST(a_stop_waits_for_a_poll_beside_a_start)
 		CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
 		CHECK_EQ(hwheel_once(polled.w, MS, start_again_and_again, 0, 0, NULL), 0);
 		CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
-		/* Its 20 ms may be over, on a busy machine. */
+		/* On a busy machine the callback may have ended before this thread looks. */
 		ktap_until(&polled.entered, i + 1);
 		CHECK_EQ(hwheel_stop(polled.w), 0);
 		running = atomic_load(&polled.inside);

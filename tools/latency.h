@@ -70,7 +70,7 @@ void histogram_since(struct histogram *h, struct reading *seen,
 void histogram_summary(struct histogram *h, const struct reading *part,
 		       struct summary *s);
 
-/* The least value in a bucket. A bucket ends where the next bucket begins. */
+/* The smallest value of a bucket. For one past the last bucket this is 0, which stands for 2^64. */
 uint64_t bucket_low(unsigned int bucket);
 
 /* As files. */

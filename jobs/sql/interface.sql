@@ -322,7 +322,7 @@ BEGIN
 		WHERE j.key = k AND j.state IN ('waiting', 'claimed', 'running')
 			AND CASE WHEN j.next ? 'kind' THEN num_nonnulls(j.next ->> 'every', j.next ->> 'cron')
 				ELSE num_nonnulls(j.every, j.cron) END > 0
-			AND NOT hwheel._is_over(j) OFFSET 0) j LIMIT 1; -- Each for itself: see take().
+			AND NOT hwheel._is_over(j) OFFSET 0) j LIMIT 1; -- No join: see take().
 	IF FOUND THEN
 		RETURN format('the job "%s" recurs, so it does not end', wrong);
 	END IF;
@@ -1258,7 +1258,7 @@ BEGIN
 	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
 		PERFORM hwheel._tell_followers(ids);
 	END IF;
-	-- Each for itself: see take().
+	-- No join: see take().
 	locked := ARRAY(SELECT j.id FROM (SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
 			ORDER BY w.id) w, LATERAL (SELECT j.id FROM hwheel.job j WHERE j.id = w.id AND j.fence = w.lease
 			AND j.state = 'running' AND j.kind = 'app' FOR UPDATE) j);
@@ -1386,7 +1386,7 @@ BEGIN
 	RETURN QUERY WITH want AS (
 		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
 	), seen AS MATERIALIZED (
-		-- Each for itself: see take().
+		-- No join: see take().
 		SELECT j.* FROM want w, LATERAL (SELECT j.id, j.fence FROM hwheel.job j
 			WHERE j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
 			OFFSET 0) j

@@ -736,7 +736,7 @@ impl Node {
             Ok(rows) => (rows[0].get("number"), rows[0].get("next")),
             Err(e) => {
                 log::error!("{sql}: {}", db::describe(&e));
-                // One of these may be the cause. The round finds them, too.
+                // One of the named jobs may be the cause. The round finds these jobs, too.
                 self.named.retain(|id| !named.contains(id));
                 self.unblock.at = begin + self.turn;
                 return (false, self.turn);

@@ -415,7 +415,7 @@ fn a_text_that_no_node_could_read_is_refused() {
             "{call}: {refusal}"
         );
     }
-    // Nor does the table take one that somebody writes by hand. One row would stop the node.
+    // The table refuses a row that somebody writes by hand, too. One such row would stop the node.
     db.execute("SELECT hwheel.schedule('k', now() + interval '1 h', queue => 'q', every => '1 h')");
     for set in [
         format!("key = {odd}"),

@@ -198,7 +198,7 @@ fn no_run_of_a_paused_queue_starts_and_none_is_lost() {
     db.execute("SELECT hwheel.cancel('tick')");
 }
 
-/// Each taker shares another row of the gate.
+/// Each taker uses a different row of the gate.
 #[test]
 fn a_queue_is_changed_when_all_who_take_from_it_have_ended() {
     let db = database();
@@ -212,7 +212,7 @@ fn a_queue_is_changed_when_all_who_take_from_it_have_ended() {
             .query_one("SELECT pg_backend_pid() % 16", &[])
             .unwrap()
             .get(0);
-        // Nobody else can share a row before the transaction that makes it has ended.
+        // The first taker of a row makes it. Others can use it when that transaction has ended.
         if slots.insert(slot) {
             taker.batch_execute("BEGIN").unwrap();
             assert_eq!(take(&mut taker, "q", 1).len(), 1);

@@ -255,8 +255,8 @@ impl Wheel {
                 let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
                 self.ticks.at_or_before(end).max(asked)
             }
-            // A time that has passed means the next tick, without slack. One that the word rounds
-            // up together with the next tick may have passed, too.
+            // A time that has passed means the next tick, without slack. The word may round that
+            // tick up. A time at or before the rounded tick may have passed, too.
             How::Periodic(_) if asked <= kept(soonest, hand) => asked,
             How::Periodic(kind) => last_tick(asked, kind),
             _ => asked,
