@@ -78,7 +78,8 @@ impl Sleep {
     }
 
     /// Moves it to another time, even if it was ready. The task that waits for it is woken
-    /// at that time. If that time has passed, the next poll is ready.
+    /// at that time. If that time has passed, the next poll is ready. A [`Time`] out of range
+    /// wakes the task at once, and the next poll returns the error.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.due = self.wheel.due(when);
         self.is_over = self.due.is_ok_and(|due| self.wheel.has_passed(due));
@@ -87,6 +88,8 @@ impl Sleep {
             _ => Ok(false),
         };
         if moved != Ok(true) {
+            // The task would wait forever for a timer that has no time.
+            self.wake();
             self.cancel();
         }
     }

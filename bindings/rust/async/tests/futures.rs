@@ -166,6 +166,28 @@ fn a_reset_to_the_past_wakes() {
     assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Ok(())));
 }
 
+/// A task that does not poll after a reset to a time out of range is woken for the error.
+#[test]
+fn a_reset_to_no_time_wakes() {
+    let none = Time::from_nanos(1 << 63);
+    let (wheel, waker) = (manual(), Arc::<Count>::default());
+    let mut sleep = wheel.sleep(MS);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    sleep.reset(none);
+    assert_eq!(waker.woken(), 1);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Err(Error::Invalid)));
+
+    let mut interval = wheel.interval(MS, MS).unwrap();
+    let task = Waker::from(waker.clone());
+    let polled = interval.poll_tick(&mut Context::from_waker(&task));
+    assert_eq!(polled, Poll::Pending);
+    interval.reset(none);
+    assert_eq!(waker.woken(), 2);
+    assert_eq!(tick(&mut interval), Poll::Ready(Err(Error::Invalid)));
+    drop((sleep, interval, task));
+    assert_none_left(&wheel, &[&waker]);
+}
+
 #[test]
 fn a_future_tells_its_deadline() {
     let wheel = manual();
