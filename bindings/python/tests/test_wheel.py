@@ -109,6 +109,59 @@ def test_a_timer_is_armed_again_and_again(wheel):
     assert len(wheel) == 0 and wheel.stats()["live"] == 0
 
 
+def test_a_timer_that_cannot_be_armed_stays_as_it_was():
+    with Wheel(clock=Clock.MANUAL, max_timers=2) as wheel:
+        log, failed = [], []
+
+        def arm():
+            # The place of a timer that is collected and not called yet is free.
+            with contextlib.suppress(OSError):
+                while True:
+                    wheel._events.setup(0)
+            for again in collected.arm, collected.arm_at:
+                try:
+                    again(5)
+                except OSError as error:
+                    failed.append(error.errno)
+
+        wheel.call_at(0.001, arm)
+        collected = wheel.call_at(0.001, log.append, "called")
+        wheel.advance(0.001)
+        assert failed == 2 * [errno.ENOSPC]
+        assert log == ["called"] and not collected.pending
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.ENOSPC])
+def test_a_periodic_timer_survives_that_it_cannot_be_armed(wheel, monkeypatch, number):
+    log = []
+    timer = wheel.call_every(0.001, log.append, 1)
+
+    def fails(*_):
+        raise OSError(number, "full")
+
+    monkeypatch.setattr(wheel._events, "every", fails)
+    assert timer.arm(0.010) and timer.pending and wheel.advance(0.009) == 0
+    assert wheel.advance(0.010) == 1 and wheel.advance(0.011) == 1
+    monkeypatch.setattr(wheel._events, "mod", fails)
+    with pytest.raises(OSError, match="full"):
+        timer.arm(0.010)
+    assert timer.pending and wheel.advance(0.012) == 1
+    monkeypatch.undo()
+    assert timer.cancel() and wheel.stats()["live"] == 0
+
+
+def test_a_periodic_timer_is_moved_in_a_full_wheel():
+    with Wheel(clock=Clock.MANUAL, max_timers=2) as wheel:
+        log, moved = [], []
+        wheel.call_at(0.001, lambda: moved.append(timer.arm(5)))
+        timer = wheel.call_every(0.001, log.append, "early")
+        assert wheel.advance(0.001) == 1 and moved == [True]  # The other event was collected.
+        wheel._events.setup(0)
+        assert timer.arm(6) and wheel.advance(6) == 0
+        assert wheel.advance(6.001) == 1 and wheel.advance(6.002) == 1
+        assert timer.cancel()
+
+
 def test_every(wheel):
     missed = []
     timer = wheel.call_every(0.001, lambda: missed.append(timer.missed))

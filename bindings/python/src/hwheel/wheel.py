@@ -119,31 +119,54 @@ class Timer:
     def _arm(self, time_ns: int, flags: int) -> bool:
         wheel = self._wheel
         events = wheel._events
-        was_armed = self._cookie in wheel._armed
-        if was_armed:
-            if not self._period_ns:
-                try:
-                    if events.mod(self._handle, time_ns, flags | IF_PENDING):
-                        return True
-                except OSError:
-                    pass  # Collected already. What else is wrong, arming will tell.
-            was_armed = self._disarm()
+        last, old = self._cookie, self._handle
+        was_armed = last in wheel._armed
+        if was_armed and not self._period_ns:
+            try:
+                if events.mod(old, time_ns, flags | IF_PENDING):
+                    return True
+            except OSError:
+                pass  # Collected already. What else is wrong, arming will tell.
         cookie = self._cookie = next(wheel._cookies)
         wheel._armed[cookie] = self
         try:
+            # The old timer ends once there is a new one: what fails changes nothing.
             if self._period_ns:
                 handle = events.every(time_ns, self._period_ns, cookie, self._flags | flags)
             else:
                 handle = events.once(time_ns, cookie, flags)
-        except BaseException:
+        except BaseException as error:
             wheel._armed.pop(cookie, None)
+            if self._cookie == cookie:
+                self._cookie = last
+            if self._moved(error, time_ns, flags):
+                return True
             wheel._nothing_left()
             raise
         if self._cookie == cookie:  # Or it has fired, and its function has armed it again.
             self._handle = handle
+        was_armed = wheel._armed.pop(last, None) is not None
+        if was_armed:
+            self._forget(old)
         if cookie not in wheel._armed:
             self._forget(handle)  # Fired in another thread already, and cancelled there.
         return was_armed
+
+    def _moved(self, error: BaseException, time_ns: int, flags: int) -> bool:
+        """Moves a periodic timer for which a full wheel has no second one."""
+        wheel, cookie = self._wheel, self._cookie
+        if not (isinstance(error, OSError) and self._period_ns and cookie in wheel._armed):
+            return False
+        collected = [event for event in [*wheel._due] if event[1] == cookie]
+        try:
+            if not wheel._events.mod(self._handle, time_ns, flags | IF_PENDING):
+                return False
+        except OSError:
+            return False
+        for event in collected:  # They are of the old time.
+            with contextlib.suppress(ValueError):
+                wheel._due.remove(event)
+        return True
 
     def _forget(self, handle: int) -> None:
         # The library has forgotten a timer that was collected already.
