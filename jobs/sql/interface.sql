@@ -256,7 +256,7 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel._follow() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	plan hwheel.job := jsonb_populate_record(OLD, OLD.next - '{id,key,next}'::text[]);
+	plan hwheel.job := hwheel._becomes(OLD);
 BEGIN
 	IF OLD.paused_due IS NOT NULL THEN
 		plan.paused_due := plan.due;
@@ -1453,36 +1453,32 @@ CREATE OR REPLACE FUNCTION hwheel._wrapper(role name) RETURNS name LANGUAGE sql 
 	RETURN ('as ' || role)::name;
 
 -- Whoever writes a job that names a role, or revives one, has to be a member of the role. A node
--- is none, and writes one dead run of a job after the other.
+-- is none, and writes one dead run of a job after the other. What the row says counts, and what it is
+-- to become: each is written by itself, and together with the other.
 CREATE OR REPLACE FUNCTION hwheel._check_role() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	-- What the row says, or what it is to become.
-	job hwheel.job := NEW;
+	job hwheel.job;
 	wrapper oid;
 BEGIN
-	IF NEW.next IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.next IS DISTINCT FROM OLD.next) THEN
-		job := jsonb_populate_record(NEW, NEW.next);
-	END IF;
-	IF job.run_as IS NULL OR TG_OP = 'UPDATE' AND job.run_as = OLD.run_as AND job.kind = OLD.kind
-		AND NEW.key = OLD.key AND job.target = OLD.target
-		AND job.payload IS NOT DISTINCT FROM OLD.payload
-		AND (OLD.state NOT IN ('done', 'dead') OR NEW.state = OLD.state) THEN
-		RETURN NEW;
-	END IF;
-	wrapper := to_regprocedure(
-		format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(job.run_as)));
-	IF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
-		WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = job.run_as) THEN
-		RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', job.run_as
-			USING ERRCODE = 'invalid_parameter_value';
-	-- The owner of the table is _follow(), or may do everything.
-	ELSIF NOT pg_has_role(job.run_as, 'MEMBER') AND NOT (TG_OP = 'INSERT' AND NEW.state = 'dead'
-		AND has_function_privilege(wrapper, 'EXECUTE'))
-		AND current_user <> (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
-		RAISE EXCEPTION 'hwheel: % is no member of the role "%"', current_user, job.run_as
-			USING ERRCODE = 'insufficient_privilege';
-	END IF;
+	FOREACH job IN ARRAY ARRAY[NEW, hwheel._becomes(NEW)] LOOP
+		CONTINUE WHEN job.run_as IS NULL OR TG_OP = 'UPDATE'
+			AND (hwheel._is_same_call(job, OLD) OR hwheel._is_same_call(job, hwheel._becomes(OLD)))
+			AND (OLD.state NOT IN ('done', 'dead') OR NEW.state = OLD.state);
+		wrapper := to_regprocedure(
+			format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(job.run_as)));
+		IF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
+			WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = job.run_as) THEN
+			RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', job.run_as
+				USING ERRCODE = 'invalid_parameter_value';
+		-- The owner of the table is _follow(), or may do everything.
+		ELSIF NOT pg_has_role(job.run_as, 'MEMBER') AND NOT (TG_OP = 'INSERT' AND NEW.state = 'dead'
+			AND has_function_privilege(wrapper, 'EXECUTE'))
+			AND current_user <> (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
+			RAISE EXCEPTION 'hwheel: % is no member of the role "%"', current_user, job.run_as
+				USING ERRCODE = 'insufficient_privilege';
+		END IF;
+	END LOOP;
 	RETURN NEW;
 END $$;
 
@@ -1507,6 +1503,16 @@ BEGIN
 	EXECUTE format('GRANT USAGE ON SCHEMA hwheel TO %I', role);
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', wrapper, node);
 END $$;
+
+-- What a job is to become when its run has ended: itself, or what somebody has scheduled meanwhile.
+CREATE OR REPLACE FUNCTION hwheel._becomes(job hwheel.job) RETURNS hwheel.job LANGUAGE sql STABLE
+	RETURN jsonb_populate_record(job, coalesce((job).next, '{}') - '{id,key,next}'::text[]);
+
+-- Whether two jobs call the same function in the same way.
+CREATE OR REPLACE FUNCTION hwheel._is_same_call(one hwheel.job, other hwheel.job) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+	RETURN ((one).run_as, (one).kind, (one).key, (one).target, (one).payload)
+		IS NOT DISTINCT FROM ((other).run_as, (other).kind, (other).key, (other).target, (other).payload);
 
 -- schedule_many() without the defaults. `sql` is a full name.
 CREATE OR REPLACE FUNCTION hwheel._schedule_many(

@@ -382,3 +382,63 @@ fn the_schema_belongs_to_a_role_that_can_do_nothing_else() {
     db.execute("SELECT pg_sleep(0.3)");
     assert!(!node.log().contains("superuser"), "{}", node.log());
 }
+/// What a row says, and what it is to become, are in two places, and one must not hide the other.
+#[test]
+fn only_a_member_of_a_role_writes_what_a_job_is_to_become() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    execute_as(
+        &db,
+        "boss",
+        &format!("{SPY} SELECT hwheel.schedule('boss', now() + interval '1 h', sql => 'boss.look', run_as => 'boss')"),
+    )
+    .unwrap();
+    execute_as(
+        &db,
+        "mallory",
+        "CREATE FUNCTION evil.f(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE sql AS 'INSERT INTO public.loot VALUES (current_user, NULL)';
+        SELECT hwheel.schedule('mine', now() + interval '1 h', sql => 'evil.f')",
+    )
+    .unwrap();
+    let insert = |run_as: &str, next: &str| {
+        format!(
+            "INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, max_attempts, backoff,
+                timeout, run_as, next) VALUES ('new', now(), now(), 'once', '1 min', 'sql', 'evil.f', 1, '1 s',
+                '1 min', {run_as}, '{next}')"
+        )
+    };
+    let update = |key: &str, set: &str| format!("UPDATE hwheel.job SET {set} WHERE key = '{key}'");
+    // This says nothing new, so anybody may write it, and then the rest of the row must not change.
+    execute_as(
+        &db,
+        "mallory",
+        &update("boss", r#"next = '{"run_as": "boss"}'"#),
+    )
+    .unwrap();
+    for sql in [
+        update("mine", r#"run_as = 'boss', next = '{"run_as": null}'"#),
+        update("mine", r#"next = '{"run_as": "boss"}'"#),
+        update("boss", "run_as = NULL, target = 'evil.f'"),
+        update("boss", r#"next = '{"target": "evil.f"}'"#),
+        insert("'boss'", r#"{"run_as": null}"#),
+        insert("NULL", r#"{"run_as": "boss"}"#),
+    ] {
+        let refusal = execute_as(&db, "mallory", &sql).unwrap_err();
+        assert!(
+            refusal.contains("is no member of the role"),
+            "{sql}: {refusal}"
+        );
+    }
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    execute_as(
+        &db,
+        "mallory",
+        "SELECT hwheel.move('boss', now()), hwheel.move('mine', now())",
+    )
+    .unwrap();
+    db.wait("SELECT count(*) = 2 FROM hwheel.history");
+    let loot = "SELECT string_agg(name, ' ' ORDER BY name) FROM loot";
+    assert_eq!(db.text(loot), "boss node");
+}
+
