@@ -299,6 +299,63 @@ fn a_deferred_trigger_gets_no_right_of_the_node() {
     assert!(db.is("SELECT last_error LIKE '%defer others%' FROM hwheel.job WHERE key = 'endless'"));
 }
 
+/// A trigger may empty or drop a table that the job has written before: what is left must not look as
+/// if the trigger had written nothing.
+#[test]
+fn a_deferred_trigger_hides_no_write_behind_a_table_that_is_emptied() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    let ways = [
+        ("empties", "TRUNCATE boss.empties_before"),
+        ("drops", "DROP TABLE boss.drops_before"),
+        ("disarms", "DROP TRIGGER nothing ON boss.disarms_before"),
+    ];
+    execute_as(
+        &db,
+        "boss",
+        &format!(
+            "{SPY} CREATE FUNCTION boss.nothing() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RETURN NULL; END $$;
+            CREATE FUNCTION boss.bite() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN PERFORM boss.spy(); RETURN NULL; END $$;"
+        ),
+    )
+    .unwrap();
+    for (way, hide) in ways {
+        execute_as(
+            &db,
+            "boss",
+            &format!(
+                "CREATE TABLE boss.{way}_before (x int); CREATE TABLE boss.{way}_first (x int);
+                CREATE TABLE boss.{way}_second (x int);
+                CREATE FUNCTION boss.{way}_again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    SET CONSTRAINTS ALL DEFERRED;
+                    INSERT INTO boss.{way}_second VALUES (1);
+                    {hide};
+                    RETURN NULL;
+                END $$;
+                CREATE CONSTRAINT TRIGGER nothing AFTER INSERT ON boss.{way}_before DEFERRABLE
+                    FOR EACH ROW EXECUTE FUNCTION boss.nothing();
+                CREATE CONSTRAINT TRIGGER again AFTER INSERT ON boss.{way}_first
+                    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION boss.{way}_again();
+                CREATE CONSTRAINT TRIGGER bite AFTER INSERT ON boss.{way}_second
+                    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION boss.bite();
+                CREATE FUNCTION boss.{way}(key text, due timestamptz, payload jsonb) RETURNS void
+                    LANGUAGE sql AS 'INSERT INTO boss.{way}_before VALUES (1);
+                        INSERT INTO boss.{way}_first VALUES (1)';
+                SELECT hwheel.schedule('{way}', now(), sql => 'boss.{way}', run_as => 'boss', max_attempts => 1)"
+            ),
+        )
+        .unwrap();
+    }
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    db.wait("SELECT bool_and(state IN ('done', 'dead')) FROM hwheel.all_jobs");
+    let spies =
+        "SELECT coalesce(string_agg(name || ' ' || coalesce(text, '-'), ', '), '') FROM loot";
+    assert_eq!(db.text(spies), "boss -, boss -, boss -");
+    assert!(db.is("SELECT count(*) = 3 FROM hwheel.history"));
+}
+
 /// Another user brings no function of his into the role: not by a search_path, not through a
 /// plain job, which may call the wrapper, and not by a dead job that somebody revives.
 #[test]
@@ -339,49 +396,6 @@ fn only_a_member_of_a_role_runs_anything_in_it() {
     assert_eq!(db.number("SELECT count(*) FROM loot"), 1);
 }
 
-/// A superuser who installs leaves nothing that runs as a superuser.
-#[test]
-fn the_schema_belongs_to_a_role_that_can_do_nothing_else() {
-    let server = Server::start();
-    let owners = "SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (
-            SELECT relowner FROM pg_class WHERE relnamespace = 'hwheel'::regnamespace
-            UNION ALL SELECT typowner FROM pg_type WHERE typnamespace = 'hwheel'::regnamespace
-            UNION ALL SELECT proowner FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
-                AND proname <> 'mine'
-            UNION ALL SELECT nspowner FROM pg_namespace WHERE nspname = 'hwheel'
-        ) x (o)";
-    let db = server.database();
-    assert_eq!(db.text(owners), "hwheel_owner");
-    // An older program has installed as a superuser, and the superuser has a function there.
-    db.execute("DROP SCHEMA hwheel CASCADE");
-    db.execute(include_str!("../sql/1.sql"));
-    db.execute(include_str!("support/version-1.sql"));
-    db.execute(
-        "CREATE FUNCTION hwheel.mine() RETURNS text LANGUAGE sql SECURITY DEFINER
-            AS 'SELECT current_user::text'",
-    );
-    assert_eq!(db.text(owners), "postgres");
-    assert!(db.program(&["install"]).status.success());
-    assert_eq!(db.text(owners), "hwheel_owner");
-    assert_eq!(db.text("SELECT hwheel.mine()"), "postgres");
-    assert!(db.is("SELECT NOT rolsuper AND NOT rolcanlogin
-            AND NOT has_database_privilege(oid, current_database(), 'CREATE')
-        FROM pg_roles WHERE rolname = 'hwheel_owner'"));
-    let node = db.node("n");
-    node.wait_for_log("is a superuser of the database");
-    // The owner of a database, who is no superuser, installs and runs as himself.
-    db.execute("CREATE ROLE shop LOGIN");
-    db.execute("CREATE DATABASE shop OWNER shop");
-    let shop = Database {
-        server: &server,
-        url: url(&db, "shop").replace("dbname=db0", "dbname=shop"),
-    };
-    assert!(shop.program(&["install"]).status.success());
-    assert_eq!(shop.text(owners), "shop");
-    let node = shop.with_functions().node("n");
-    db.execute("SELECT pg_sleep(0.3)");
-    assert!(!node.log().contains("superuser"), "{}", node.log());
-}
 /// What a row says, and what it is to become, are in two places, and one must not hide the other.
 #[test]
 fn only_a_member_of_a_role_writes_what_a_job_is_to_become() {
@@ -442,3 +456,46 @@ fn only_a_member_of_a_role_writes_what_a_job_is_to_become() {
     assert_eq!(db.text(loot), "boss node");
 }
 
+/// A superuser who installs leaves nothing that runs as a superuser.
+#[test]
+fn the_schema_belongs_to_a_role_that_can_do_nothing_else() {
+    let server = Server::start();
+    let owners = "SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (
+            SELECT relowner FROM pg_class WHERE relnamespace = 'hwheel'::regnamespace
+            UNION ALL SELECT typowner FROM pg_type WHERE typnamespace = 'hwheel'::regnamespace
+            UNION ALL SELECT proowner FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+                AND proname <> 'mine'
+            UNION ALL SELECT nspowner FROM pg_namespace WHERE nspname = 'hwheel'
+        ) x (o)";
+    let db = server.database();
+    assert_eq!(db.text(owners), "hwheel_owner");
+    // An older program has installed as a superuser, and the superuser has a function there.
+    db.execute("DROP SCHEMA hwheel CASCADE");
+    db.execute(include_str!("../sql/1.sql"));
+    db.execute(include_str!("support/version-1.sql"));
+    db.execute(
+        "CREATE FUNCTION hwheel.mine() RETURNS text LANGUAGE sql SECURITY DEFINER
+            AS 'SELECT current_user::text'",
+    );
+    assert_eq!(db.text(owners), "postgres");
+    assert!(db.program(&["install"]).status.success());
+    assert_eq!(db.text(owners), "hwheel_owner");
+    assert_eq!(db.text("SELECT hwheel.mine()"), "postgres");
+    assert!(db.is("SELECT NOT rolsuper AND NOT rolcanlogin
+            AND NOT has_database_privilege(oid, current_database(), 'CREATE')
+        FROM pg_roles WHERE rolname = 'hwheel_owner'"));
+    let node = db.node("n");
+    node.wait_for_log("is a superuser of the database");
+    // The owner of a database, who is no superuser, installs and runs as himself.
+    db.execute("CREATE ROLE shop LOGIN");
+    db.execute("CREATE DATABASE shop OWNER shop");
+    let shop = Database {
+        server: &server,
+        url: url(&db, "shop").replace("dbname=db0", "dbname=shop"),
+    };
+    assert!(shop.program(&["install"]).status.success());
+    assert_eq!(shop.text(owners), "shop");
+    let node = shop.with_functions().node("n");
+    db.execute("SELECT pg_sleep(0.3)");
+    assert!(!node.log().contains("superuser"), "{}", node.log());
+}
