@@ -354,7 +354,8 @@ CREATE OR REPLACE FUNCTION hwheel._schedule(
 	priority     int,
 	tenant       text,
 	after        text[]
-) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	first   timestamptz := _schedule.due;
@@ -627,7 +628,7 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 -- A run that is under way is not stopped: the new time counts after its end. A job that waits for
 -- others waits for none any more.
 CREATE OR REPLACE FUNCTION hwheel.move(key text, due timestamptz) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	wanted constant text COLLATE "default" := move.key; -- The collation is that of the index.
@@ -686,7 +687,7 @@ END $$;
 -- NULL       no job that is still to run has the key.
 -- A job that is scheduled under the key meanwhile begins when that run has ended.
 CREATE OR REPLACE FUNCTION hwheel.cancel(key text) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	wanted constant text COLLATE "default" := cancel.key; -- The collation is that of the index.
@@ -732,7 +733,7 @@ END $$;
 -- not stopped, and its outcome counts. Returns false if no job that is still to run has
 -- the key.
 CREATE OR REPLACE FUNCTION hwheel.pause(key text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	wanted constant text COLLATE "default" := pause.key; -- The collation is that of the index.
@@ -757,7 +758,7 @@ END $$;
 -- Lets a paused job run again. Runs that were due meanwhile were missed. Returns false if
 -- no paused job has the key.
 CREATE OR REPLACE FUNCTION hwheel.resume(key text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	wanted constant text COLLATE "default" := resume.key; -- The collation is that of the index.
@@ -773,7 +774,7 @@ END $$;
 -- another job with this key is still to run, as the series whose run the dead job was, the job
 -- gets a key with its number: "report (7)".
 CREATE OR REPLACE FUNCTION hwheel.revive(key text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	wanted constant text COLLATE "default" := revive.key; -- The collation is that of the index.
@@ -797,7 +798,7 @@ CREATE OR REPLACE FUNCTION hwheel._other_key(key text, id bigint) RETURNS text L
 -- with their numbers.
 CREATE OR REPLACE FUNCTION hwheel.revive_many(queue text DEFAULT NULL, key text DEFAULT NULL,
 	error text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	ids   bigint[];
@@ -820,7 +821,8 @@ END $$;
 -- Gives dead jobs that the transaction has locked another life. -1: somebody is scheduling one of
 -- their keys, and none has changed.
 CREATE OR REPLACE FUNCTION hwheel._revive(ids bigint[]) RETURNS bigint
-LANGUAGE plpgsql SET lock_timeout = '100 ms' SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '100 ms'
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	count bigint;
 BEGIN
@@ -865,11 +867,15 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel._requeue(name text) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	-- To ask for the state here would lead the planner to the index of all live jobs.
+	ids constant bigint[] := ARRAY(SELECT o.id FROM (SELECT j.id, j.queue FROM hwheel.job j
+		WHERE j.owner > 0 OFFSET 0) o WHERE o.queue = name);
 BEGIN
 	-- What is locked has started.
 	UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1
-		WHERE id IN (SELECT id FROM hwheel.job WHERE owner > 0 AND state = 'claimed'
-			AND queue = name FOR UPDATE SKIP LOCKED);
+		WHERE id = ANY (ARRAY(SELECT j.id FROM hwheel.job j WHERE j.id = ANY (ids) AND j.owner > 0
+			AND j.state = 'claimed' AND j.queue = name FOR UPDATE SKIP LOCKED));
 	PERFORM hwheel._notify('hwheel', '0');
 END $$;
 
@@ -1174,9 +1180,11 @@ BEGIN
 		END IF;
 	END IF;
 	IF q.max_running IS NOT NULL THEN
-		room := least(room, q.max_running - (SELECT count(*) FROM hwheel.job j
-			WHERE j.lease_until IS NOT NULL AND j.state = 'running' AND j.kind = 'app'
-				AND j.queue = take.queue));
+		-- To ask for the state where the leases are looked up would lead the planner to the index of all
+		-- live jobs.
+		room := least(room, q.max_running - (SELECT count(*) FROM (SELECT j.queue, j.state, j.kind
+				FROM hwheel.job j WHERE j.lease_until IS NOT NULL OFFSET 0) j
+			WHERE j.queue = take.queue AND j.state = 'running' AND j.kind = 'app'));
 	END IF;
 	-- After the count: a job begins after those that made room for it have ended.
 	time := clock_timestamp();
@@ -1328,7 +1336,7 @@ END $$;
 -- Runs a job later, and counts no attempt. Returns snoozed, or cancelled if somebody has asked the
 -- run to end. HW003: the lease has ended.
 CREATE OR REPLACE FUNCTION hwheel.snooze(id bigint, lease bigint, wait interval) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF wait IS NULL OR wait NOT BETWEEN '0' AND '366 days' THEN
 		PERFORM hwheel._refuse('a job snoozes from 0 to 366 days');
@@ -1349,7 +1357,8 @@ END $$;
 -- Makes a lease last for this time from now on. HW003: it has ended. HW004: somebody has asked the
 -- run to end, and the lease stays as it is.
 CREATE OR REPLACE FUNCTION hwheel.extend(id bigint, lease bigint, lease_length interval)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF lease_length IS NULL OR lease_length NOT BETWEEN '1 ms' AND '1 day' THEN
 		PERFORM hwheel._refuse('a lease is from 1 ms to 1 day');
@@ -1482,6 +1491,16 @@ BEGIN
 	RETURN NEW;
 END $$;
 
+-- What a job is to become when its run has ended: itself, or what somebody has scheduled meanwhile.
+CREATE OR REPLACE FUNCTION hwheel._becomes(job hwheel.job) RETURNS hwheel.job LANGUAGE sql STABLE
+	RETURN jsonb_populate_record(job, coalesce((job).next, '{}') - '{id,key,next}'::text[]);
+
+-- Whether two jobs call the same function in the same way.
+CREATE OR REPLACE FUNCTION hwheel._is_same_call(one hwheel.job, other hwheel.job) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+	RETURN ((one).run_as, (one).kind, (one).key, (one).target, (one).payload)
+		IS NOT DISTINCT FROM ((other).run_as, (other).kind, (other).key, (other).target, (other).payload);
+
 -- Lets a node run jobs as a role. The wrapper is a function of that role that runs with
 -- its rights: unlike after SET ROLE, the job cannot return to the rights of the node. See
 -- _call(). Only a superuser, or a member of the role that may create functions here, may call it.
@@ -1504,16 +1523,6 @@ BEGIN
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', wrapper, node);
 END $$;
 
--- What a job is to become when its run has ended: itself, or what somebody has scheduled meanwhile.
-CREATE OR REPLACE FUNCTION hwheel._becomes(job hwheel.job) RETURNS hwheel.job LANGUAGE sql STABLE
-	RETURN jsonb_populate_record(job, coalesce((job).next, '{}') - '{id,key,next}'::text[]);
-
--- Whether two jobs call the same function in the same way.
-CREATE OR REPLACE FUNCTION hwheel._is_same_call(one hwheel.job, other hwheel.job) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-	RETURN ((one).run_as, (one).kind, (one).key, (one).target, (one).payload)
-		IS NOT DISTINCT FROM ((other).run_as, (other).kind, (other).key, (other).target, (other).payload);
-
 -- schedule_many() without the defaults. `sql` is a full name.
 CREATE OR REPLACE FUNCTION hwheel._schedule_many(
 	keys         text[],
@@ -1533,7 +1542,8 @@ CREATE OR REPLACE FUNCTION hwheel._schedule_many(
 	queue        text,
 	priority     int,
 	tenant       text
-) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	maximum  int := (SELECT payload_limit FROM hwheel.settings);
@@ -1576,15 +1586,16 @@ BEGIN
 	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
 	IF EXISTS (SELECT FROM hwheel.stop) THEN
 		DELETE FROM hwheel.job j WHERE j.key = ANY (keys) AND j.state IN ('waiting', 'claimed')
-			AND j.id IN (SELECT s.id FROM hwheel.stop s);
+			AND j.id = ANY (ARRAY(SELECT s.id FROM hwheel.stop s));
 	END IF;
 	IF _schedule_many.if_exists = 'replace' OR EXISTS (SELECT FROM hwheel.stop) THEN
 		-- A job whose run is under way becomes the new one when that has ended.
 		WITH under_way AS (
+			-- No join, here and below: see take().
 			SELECT j.id, j.key, w.p, greatest(coalesce(w.d, _schedule_many.due[1]), now()) AS d
-			FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p) JOIN hwheel.job j ON j.key = w.k
-			WHERE j.state = 'running' AND (_schedule_many.if_exists = 'replace' OR hwheel._is_over(j))
-			ORDER BY j.key FOR UPDATE OF j
+			FROM (SELECT * FROM unnest(keys, _schedule_many.due, payloads) AS u (k, d, p) ORDER BY k) w,
+				LATERAL (SELECT j.id, j.key FROM hwheel.job j WHERE j.key = w.k AND j.state = 'running'
+					AND (_schedule_many.if_exists = 'replace' OR hwheel._is_over(j)) FOR UPDATE) j
 		), later AS (
 			UPDATE hwheel.job j SET next = to_jsonb(t) - '{id,key,state,owner,fence,attempts,runs,skipped,created_at,fired_at,finished_at,last_error,losses,paused_due,lease_until,next}'::text[]
 				|| jsonb_build_object('due', u.d, 'occurrence', u.d, 'payload', u.p)
@@ -1597,9 +1608,9 @@ BEGIN
 		FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p)
 		WHERE (k = ANY (begun)) IS NOT true
 	), old AS (
-		SELECT id, owner, fence FROM hwheel.job j JOIN want w ON j.key = w.k
-		WHERE j.state = 'claimed' AND _schedule_many.if_exists = 'replace'
-		ORDER BY j.key FOR UPDATE OF j
+		SELECT j.id, j.owner, j.fence FROM (SELECT k FROM want ORDER BY k) w,
+			LATERAL (SELECT j.id, j.owner, j.fence FROM hwheel.job j WHERE j.key = w.k
+				AND j.state = 'claimed' AND _schedule_many.if_exists = 'replace' FOR UPDATE) j
 	), revoked AS (
 		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
 	)

@@ -13,7 +13,7 @@
 -- everything, operators and types too. A test puts a trap for each function and operator
 -- of PostgreSQL in front.
 --
--- Some functions switch sequential scans off. They read a few jobs among many, and
+-- Most functions switch sequential scans off. They read a few jobs among many, and
 -- must not keep a plan that was made while the table was small. The switch makes
 -- queries look expensive to the planner, so the functions switch its compiler off as
 -- well. _fire() does neither, because it runs the user's functions.
@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION hwheel._word() RETURNS text LANGUAGE sql STABLE
 -- Returns the node's id. HW002: this program and this schema do not fit.
 CREATE OR REPLACE FUNCTION hwheel._enter(name text, version int,
 	OUT id bigint, OUT window_ms bigint, OUT lease_ms bigint)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	s hwheel.settings := (SELECT s FROM hwheel.settings s);
@@ -34,8 +34,9 @@ BEGIN
 		RAISE EXCEPTION 'hwheel: the schema has version %, the program %',
 			s.version, _enter.version USING ERRCODE = 'HW002';
 	END IF;
+	-- No join: see take().
 	DELETE FROM hwheel.node n WHERE n.left_at < clock_timestamp() - interval '1 day'
-		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = n.id);
+		AND (SELECT j.owner FROM hwheel.job j WHERE j.owner = n.id LIMIT 1) IS NULL;
 	INSERT INTO hwheel.node AS n (name, lease_until, version, word)
 		VALUES (_enter.name, clock_timestamp() + s.lease_length, _enter.version, hwheel._word())
 		RETURNING n.id INTO _enter.id;
@@ -133,9 +134,12 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._bells(horizon timestamptz)
 RETURNS TABLE (queue text, due timestamptz)
 LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-	WITH RECURSIVE sample AS MATERIALIZED (
+	-- Read once: see _turn5(). So each job is late or near.
+	WITH RECURSIVE start AS MATERIALIZED (
+		SELECT clock_timestamp() AS at
+	), sample AS MATERIALIZED (
 		SELECT j.queue FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app' AND j.id > 0
-			AND j.due > '-infinity' AND j.due <= clock_timestamp() ORDER BY j.due LIMIT 1001
+			AND j.due > '-infinity' AND j.due <= (SELECT at FROM start) ORDER BY j.due LIMIT 1001
 	), first AS (
 		-- If more are late than these, their queues are found one by one.
 		(SELECT j.queue, j.priority FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
@@ -148,7 +152,7 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 			ORDER BY j.queue, j.priority LIMIT 1) n
 	), near AS (
 		SELECT j.queue, j.due FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app' AND j.id > 0
-			AND j.due > '-infinity' AND j.due > clock_timestamp() AND j.due < horizon
+			AND j.due > '-infinity' AND j.due > (SELECT at FROM start) AND j.due < horizon
 			AND NOT EXISTS (SELECT FROM hwheel.queue q
 				WHERE q.name = j.queue AND q.paused_at IS NOT NULL)
 	), late AS (
@@ -157,7 +161,8 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 			UNION
 			SELECT f.queue FROM first f WHERE EXISTS (SELECT FROM hwheel.job j
 				WHERE state = 'waiting' AND kind = 'app' AND j.queue = f.queue
-					AND j.priority = f.priority AND j.due > '-infinity' AND j.due <= clock_timestamp())
+					AND j.priority = f.priority AND j.due > '-infinity'
+					AND j.due <= (SELECT at FROM start))
 		) l LEFT JOIN hwheel.queue q ON q.name = l.queue WHERE q.paused_at IS NULL
 	)
 	SELECT queue, unnest(ARRAY[min(due), max(due)]) FROM near
@@ -182,11 +187,12 @@ END $$;
 -- Empties the days of the history that are too old, and deletes dead jobs that are. A
 -- partition that somebody reads has to wait. It runs as the owner of the schema.
 CREATE OR REPLACE FUNCTION hwheel._tend() RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET lock_timeout = '100 ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '100 ms' AS $$
 DECLARE
 	s hwheel.settings := (SELECT s FROM hwheel.settings s);
-	today  int := extract(epoch FROM clock_timestamp() + interval '1 minute')::bigint / 86400;
+	now    timestamptz := clock_timestamp();
+	today  int := extract(epoch FROM now + interval '1 minute')::bigint / 86400;
 	oldest int := today - ceil(extract(epoch FROM s.keep_done) / 86400);
 	is_old boolean;
 BEGIN
@@ -209,19 +215,19 @@ BEGIN
 			EXIT; -- The next call tries again.
 		END;
 	END LOOP;
-	-- Whoever needs a gate makes it again.
-	DELETE FROM hwheel.gate WHERE (queue, slot) IN (SELECT g.queue, g.slot FROM hwheel.gate g
-		WHERE NOT EXISTS (SELECT FROM hwheel.queue q WHERE q.name = g.queue)
-			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
-				AND (kind <> 'app' OR due = '-infinity'))
-			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
-				AND kind = 'app')
-		LIMIT 10000 FOR UPDATE SKIP LOCKED);
+	-- Whoever needs a gate makes it again. No join: see take().
+	DELETE FROM hwheel.gate WHERE ctid = ANY (ARRAY(SELECT g.ctid FROM hwheel.gate g
+		WHERE (SELECT q.name FROM hwheel.queue q WHERE q.name = g.queue) IS NULL
+			AND (SELECT j.queue FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
+				AND (kind <> 'app' OR due = '-infinity') LIMIT 1) IS NULL
+			AND (SELECT j.queue FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
+				AND kind = 'app' LIMIT 1) IS NULL
+		LIMIT 10000 FOR UPDATE SKIP LOCKED));
 	-- Jobs that were done before there was a history are in the table of jobs.
-	DELETE FROM hwheel.job WHERE id IN (SELECT id FROM hwheel.job
-		WHERE state IN ('done', 'dead') AND finished_at < clock_timestamp()
-			- CASE state WHEN 'done' THEN s.keep_done ELSE s.keep_dead END
-		LIMIT 10000 FOR UPDATE SKIP LOCKED);
+	DELETE FROM hwheel.job WHERE id = ANY (ARRAY(SELECT j.id FROM hwheel.job j WHERE j.state = 'done'
+		AND j.finished_at < now - s.keep_done LIMIT 10000 FOR UPDATE SKIP LOCKED));
+	DELETE FROM hwheel.job WHERE id = ANY (ARRAY(SELECT j.id FROM hwheel.job j WHERE j.state = 'dead'
+		AND j.finished_at < now - s.keep_dead LIMIT 10000 FOR UPDATE SKIP LOCKED));
 END $$;
 
 -- Returns the jobs that a node has claimed, and the SQL jobs under suspicion that it has begun.

@@ -54,16 +54,17 @@ $$;
 -- as if it began now, and so the jobs of nodes and applications that are lost do not wait until
 -- the clock is there again.
 CREATE OR REPLACE FUNCTION hwheel._shorten_leases() RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '500 ms' SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	UPDATE hwheel.node n SET lease_until = clock_timestamp() + s.lease_length FROM hwheel.settings s
 		WHERE n.id IN (SELECT m.id FROM hwheel.node m WHERE m.left_at IS NULL
 			AND m.lease_until > clock_timestamp() + s.lease_length FOR NO KEY UPDATE SKIP LOCKED);
 	UPDATE hwheel.job j SET fired_at = clock_timestamp(),
 			lease_until = j.lease_until - (j.fired_at - clock_timestamp())
-		WHERE j.id IN (SELECT i.id FROM hwheel.job i WHERE i.lease_until IS NOT NULL
-			AND i.state = 'running' AND i.fired_at > clock_timestamp() + interval '1 s'
-			FOR NO KEY UPDATE SKIP LOCKED);
+		WHERE j.id = ANY (ARRAY(SELECT i.id FROM hwheel.job i WHERE i.lease_until IS NOT NULL
+			AND i.fired_at > clock_timestamp() + interval '1 s' FOR NO KEY UPDATE SKIP LOCKED))
+			AND j.state = 'running';
 END $$;
 
 -- Renews the lease, and expels nodes whose lease has run out. HW001: this node was expelled
@@ -154,27 +155,32 @@ SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	PERFORM hwheel._tell_followers(ARRAY(SELECT s.id FROM hwheel.stop s));
-	DELETE FROM hwheel.job j WHERE j.id IN (SELECT i.id FROM hwheel.job i
-		WHERE i.id IN (SELECT s.id FROM hwheel.stop s) AND i.state IN ('waiting', 'claimed')
-		FOR UPDATE SKIP LOCKED);
-	DELETE FROM hwheel.stop s WHERE s.ctid IN (SELECT t.ctid FROM hwheel.stop t
-		WHERE NOT EXISTS (SELECT FROM hwheel.job j WHERE j.id = t.id
-			AND j.state IN ('waiting', 'claimed', 'running')) FOR UPDATE SKIP LOCKED);
+	-- No join, here and below: see take().
+	DELETE FROM hwheel.job j WHERE j.id = ANY (ARRAY(SELECT i.id FROM hwheel.job i
+		WHERE i.id = ANY (ARRAY(SELECT s.id FROM hwheel.stop s)) AND i.state IN ('waiting', 'claimed')
+		FOR UPDATE SKIP LOCKED));
+	DELETE FROM hwheel.stop s WHERE s.ctid = ANY (ARRAY(SELECT t.ctid FROM hwheel.stop t
+		WHERE (SELECT j.id FROM hwheel.job j WHERE j.id = t.id
+			AND j.state IN ('waiting', 'claimed', 'running')) IS NULL FOR UPDATE SKIP LOCKED));
 	RETURN QUERY SELECT j.id, j.fence FROM hwheel.job j
-		WHERE j.id IN (SELECT s.id FROM hwheel.stop s) AND j.owner = node_id;
+		WHERE j.id = ANY (ARRAY(SELECT s.id FROM hwheel.stop s)) AND j.owner = node_id;
 END $$;
 
 -- Ends leases of applications that have run out, up to a number: each is an attempt that
 -- failed. Returns their number.
 CREATE OR REPLACE FUNCTION hwheel._expire() RETURNS bigint
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+-- As in _turn5().
+SET enable_bitmapscan = off SET enable_sort = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+	-- Read once: see _turn5().
+	at     constant timestamptz := clock_timestamp();
 	ids    bigint[];
 	fences bigint[];
 BEGIN
 	SELECT array_agg(j.id), array_agg(j.fence) INTO ids, fences FROM (
-		SELECT id, fence FROM hwheel.job WHERE lease_until < clock_timestamp()
+		SELECT id, fence FROM hwheel.job WHERE lease_until < at
 			AND state = 'running' AND kind = 'app'
 		ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED) j;
 	IF ids IS NOT NULL THEN
@@ -524,7 +530,7 @@ BEGIN
 		ELSE EXISTS (SELECT FROM hwheel.node n WHERE n.left_at IS NOT NULL
 			AND EXISTS (SELECT FROM hwheel.job j WHERE j.owner = n.id)) END;
 	-- To ask for the state as well would lead the planner to the index of all live jobs.
-	answer.alone := EXISTS (SELECT FROM hwheel.job WHERE lease_until < clock_timestamp());
+	answer.alone := EXISTS (SELECT FROM hwheel.job WHERE lease_until < start);
 	answer.suspect := EXISTS (SELECT FROM hwheel.stop);
 	answer.exhausted := EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL);
 	answer.due := clock_timestamp();

@@ -504,6 +504,116 @@ fn the_table_refuses_rows_that_no_function_writes() {
     }
 }
 
+/// There are 8000 live jobs, of which 6000 are due tomorrow. The statistics of the server say that
+/// there is none.
+#[test]
+fn no_call_reads_all_live_jobs() {
+    let db = database();
+    db.execute(
+        "ALTER TABLE hwheel.job SET (autovacuum_enabled = off); ALTER TABLE hwheel.stop SET (autovacuum_enabled = off);
+        ANALYZE hwheel.job; ANALYZE hwheel.stop;
+        SELECT hwheel.set_queue('q', max_running => 3000);
+        SELECT hwheel.schedule_many(array_agg('a' || i), ARRAY[now() + interval '1 day'], queue => 'a'),
+            hwheel.schedule_many(array_agg('s' || i), ARRAY[now() + interval '1 day'], sql => 'note')
+            FROM generate_series(1, 3000) i;
+        SELECT hwheel.schedule_many(array_agg('q' || i), ARRAY[now()], queue => 'q', timeout => '1 h')
+            FROM generate_series(1, 2010) i;
+        UPDATE hwheel.node SET left_at = now() - interval '2 days';
+        INSERT INTO hwheel.node (name, lease_until, version, kinds)
+            VALUES ('n', now() + interval '1 day', 9, '{sql}')",
+    );
+    assert_eq!(db.rows("SELECT FROM hwheel.take('q', 2000)").len(), 2000);
+    db.execute("INSERT INTO hwheel.stop SELECT id FROM hwheel.job WHERE key IN ('q1', 's1')");
+    let node = db.number("SELECT max(id) FROM hwheel.node");
+    let turn = "hwheel._turn5($1, 100, '{sql}', $2, 1000, 1000, '{}', '{}', '{}', '{}')";
+    let mut client = db.client();
+    for (call, limit) in [
+        (turn.replace("$2", "NULL").as_str(), 200),
+        (turn.replace("$2", "''").as_str(), 200),
+        ("hwheel._bells(now() + interval '10 s')", 200),
+        ("hwheel._expire()", 200),
+        ("hwheel._stopping($1)", 200),
+        ("hwheel._tend()", 200),
+        ("hwheel._enter('m', 9)", 200),
+        ("hwheel.pause_queue('a')", 200),
+        // These read all leases, and no other job.
+        ("hwheel.take('q', 10)", 2200),
+        ("hwheel._renew5($1, '{sql}', 0, 0, '{}')", 4200),
+    ] {
+        let read = read_by(&mut client, &call.replace("$1", &node.to_string()));
+        assert!(read <= limit, "{call}: {read}");
+    }
+}
+
+/// A session may be older than the jobs: it has planned its calls while there were few.
+#[test]
+fn a_session_that_is_older_than_the_jobs_reads_few_of_them() {
+    let db = database();
+    db.execute(
+        "ALTER TABLE hwheel.job SET (autovacuum_enabled = off);
+        SELECT hwheel.schedule(k, now() + interval '1 day', sql => 'note')
+            FROM unnest('{one,two,three,dead}'::text[]) k;
+        UPDATE hwheel.job SET state = 'dead' WHERE key = 'dead';
+        SELECT hwheel.schedule(k, now(), queue => 'q', timeout => '1 h') FROM unnest('{end,fail,snooze,extend}'::text[]) k;
+        ANALYZE hwheel.job",
+    );
+    assert_eq!(db.rows("SELECT FROM hwheel.take('q', 4)").len(), 4);
+    let of = |key: &str| {
+        db.text(&format!(
+            "SELECT id || ', ' || fence FROM hwheel.job WHERE key = '{key}'"
+        ))
+    };
+    let calls = [
+        "hwheel.schedule('one', now(), sql => 'note')".to_owned(),
+        "hwheel.schedule('one', now(), sql => 'note', if_exists => 'keep')".to_owned(),
+        "hwheel.schedule('one', now(), sql => 'note', if_exists => 'keep_time')".to_owned(),
+        "hwheel.schedule('new', after => '{one,two}', sql => 'note')".to_owned(),
+        "hwheel.schedule('end', now(), sql => 'note')".to_owned(),
+        "hwheel.schedule_many('{one,two,end}', ARRAY[now()], sql => 'note')".to_owned(),
+        "hwheel.move('one', now())".to_owned(),
+        "hwheel.pause('one')".to_owned(),
+        "hwheel.resume('one')".to_owned(),
+        "hwheel.cancel('one')".to_owned(),
+        "hwheel.cancel('end')".to_owned(),
+        "hwheel.revive('dead')".to_owned(),
+        "hwheel.revive_many(key => 'dead')".to_owned(),
+        format!("hwheel.done({})", of("end")),
+        format!("hwheel.fail({})", of("fail")),
+        format!("hwheel.snooze({}, '1 s')", of("snooze")),
+        format!("hwheel.extend({}, '1 h')", of("extend")),
+    ];
+    let mut client = db.client();
+    for call in &calls {
+        for _ in 0..7 {
+            read_by(&mut client, call);
+        }
+    }
+    db.execute(
+        "SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '1 day'], sql => 'note')
+        FROM generate_series(1, 3000) i",
+    );
+    // What the calls before have left behind is read, too.
+    for call in &calls {
+        let read = read_by(&mut client, call);
+        assert!(read <= 60, "{call}: {read}");
+    }
+}
+
+/// How many rows of jobs a call reads. It is rolled back.
+fn read_by(client: &mut Client, call: &str) -> i64 {
+    let mut transaction = client.transaction().unwrap();
+    // A session may still count what it read in the transactions before.
+    let sql = "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
+        FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass";
+    let before: i64 = transaction.query_one(sql, &[]).unwrap().get(0);
+    transaction
+        .batch_execute(&format!("SELECT * FROM {call}"))
+        .unwrap();
+    let after: i64 = transaction.query_one(sql, &[]).unwrap().get(0);
+    transaction.rollback().unwrap();
+    after - before
+}
+
 #[test]
 fn a_row_that_a_node_cannot_read_is_dead_and_stops_no_other() {
     let db = database();
