@@ -161,6 +161,18 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT convert_to(t, 'UTF8') FROM unnest(texts) t;
 $$;
 
+-- The text of an error as nodes, workers and the program can read it. What UTF-8 lacks shows as bytes.
+CREATE OR REPLACE FUNCTION hwheel._readable(error text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF getdatabaseencoding() <> 'UTF8' THEN
+		PERFORM convert_to(error, 'UTF8');
+	END IF;
+	RETURN error;
+EXCEPTION WHEN untranslatable_character THEN
+	RETURN encode(convert_to(error, getdatabaseencoding()), 'escape');
+END $$;
+
 -- A due time has to be finite. One in the past means now: the clocks of clients differ.
 CREATE OR REPLACE FUNCTION hwheel._due_time(INOUT due timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -1212,7 +1224,7 @@ BEGIN
 	RETURN QUERY
 		WITH taken AS (
 			UPDATE hwheel.job j SET state = 'running', owner = 0, fence = j.fence + 1,
-				attempts = j.attempts + 1, fired_at = time,
+				attempts = least(j.attempts + 1, 100), fired_at = time,
 				lease_until = time + coalesce(take.lease_length, j.timeout)
 			WHERE j.id = ANY (ids) -- A join may read all live jobs, which can be many more.
 			RETURNING j.*
@@ -1315,7 +1327,8 @@ BEGIN
 	END IF;
 	PERFORM hwheel._lock_lease(id, lease);
 	RETURN hwheel._app_failed(ARRAY[id], ARRAY[lease],
-		left(coalesce(error, 'the application says that it failed'), 10000), retry_after, is_final);
+		left(hwheel._readable(coalesce(error, 'the application says that it failed')), 10000),
+		retry_after, is_final);
 END $$;
 
 -- Locks a job whose run is about to end, and tells those who wait for it. Whether somebody has

@@ -581,10 +581,10 @@ BEGIN
 			RAISE;
 		WHEN query_canceled THEN
 			problem := CASE WHEN until IS NULL
-				THEN pg_catalog.format('%s (%s)', pg_catalog.left(sqlerrm, 10000), sqlstate)
+				THEN pg_catalog.format('%s (%s)', pg_catalog.left(hwheel._readable(sqlerrm), 10000), sqlstate)
 				ELSE 'slow' END;
 		WHEN OTHERS OR assert_failure THEN
-			problem := pg_catalog.format('%s (%s)', pg_catalog.left(sqlerrm, 10000), sqlstate);
+			problem := pg_catalog.format('%s (%s)', pg_catalog.left(hwheel._readable(sqlerrm), 10000), sqlstate);
 	END;
 	cleaned := hwheel._cleaned(is_bare);
 	RETURN problem;

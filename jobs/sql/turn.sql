@@ -136,7 +136,8 @@ BEGIN
 			WHERE id = ANY (ids) AND paused_due IS NOT NULL;
 		UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1,
 			attempts = least(attempts + (state = 'running')::int, 100),
-			losses = losses + (kind = 'sql' AND coalesce(paused_due, due) <= clock_timestamp())::int,
+			losses = least(losses + (kind = 'sql' AND coalesce(paused_due, due) <= clock_timestamp())::int,
+				100),
 			last_error = CASE WHEN state = 'running'
 				THEN 'the node was lost while the job ran' ELSE last_error END,
 			tried = CASE WHEN state = 'running'

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::{DbError, SqlState};
 
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../sql/1.sql"),
     include_str!("../sql/2.sql"),
     include_str!("../sql/3.sql"),
@@ -29,6 +29,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../sql/7.sql"),
     include_str!("../sql/8.sql"),
     include_str!("../sql/9.sql"),
+    include_str!("../sql/10.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [

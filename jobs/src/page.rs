@@ -290,7 +290,8 @@ fn table(jobs: &[Row], view: View, token: &str) -> Markup {
                     td { a href={ "/job/" (id) } { (shown(&text("key"))) } }
                     td.t {
                         @if let Some(key) = row.get::<_, Option<&str>>("after_key") { "after " (shown(key)) }
-                        @else { (time(row.get(when), row.get("now"))) }
+                        @else if let Ok(at) = row.try_get(when) { (time(at, row.get("now"))) }
+                        @else { span.dim { "cannot be read" } }
                     }
                     td { (shown(&text("queue"))) }
                     td { (text("kind")) " " (shown(&text("target"))) (recurrence(row)) }

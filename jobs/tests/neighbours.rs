@@ -445,6 +445,28 @@ fn a_text_that_no_node_could_read_is_refused() {
         "{refusal}"
     );
     db.execute("SELECT hwheel.cancel('k')");
+    // An error is stored so that each can read it.
+    db.execute(&format!(
+        "CREATE FUNCTION odd(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'no %', {odd}; END $$;
+        SELECT hwheel.schedule('odd', now(), sql => 'odd', max_attempts => 1), hwheel.schedule('app', now(), queue => 'app')"
+    ));
+    db.execute(&format!(
+        "SELECT hwheel.fail(id, lease, 'no ' || {odd}, is_final => true) FROM hwheel.take('app')"
+    ));
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead'");
+    assert!(db.is(
+        r"SELECT bool_and(last_error LIKE 'no \\251\\241%' AND tried IS NOT NULL) FROM hwheel.job WHERE state = 'dead'"
+    ));
+    assert!(db.program(&["list"]).status.success());
+    for set in ["last_error =", "tried = jsonb_build_array"] {
+        let refusal = db.refusal(&format!("UPDATE hwheel.job SET {set} ({odd})"));
+        assert!(
+            refusal.contains("has no equivalent in encoding"),
+            "{set}: {refusal}"
+        );
+    }
+    db.execute("DELETE FROM hwheel.job");
     // Others go their way: here a key has 255 bytes in the database, and both have quotes.
     let (long, short) = (format!("{}''", "あ".repeat(127)), r#"f"\,{}"#);
     db.execute(&format!(
@@ -498,10 +520,89 @@ fn the_table_refuses_rows_that_no_function_writes() {
         "headers = '[]'",
         "tenant = ''",
         "tried = '{}'",
+        "fence = 9223372036854775807",
+        "fence = -1",
+        "runs = 9223372036854775807",
+        "skipped = 9223372036854775807",
+        "losses = 2147483647",
+        "fired_at = 'infinity'",
+        "lease_until = '-infinity'",
+        "created_at = '200000-01-01'",
+        "finished_at = '-infinity'",
     ] {
         let why = db.refusal(&format!("UPDATE hwheel.job SET {what}"));
         assert!(why.contains("violates check constraint"), "{what}: {why}");
     }
+    let why = db.refusal(
+        "INSERT INTO hwheel.job (id, key, due, occurrence, missed, grace, kind, target, max_attempts, backoff, timeout)
+            OVERRIDING SYSTEM VALUE SELECT 0, 'j', due, occurrence, missed, grace, kind, target, max_attempts,
+                backoff, timeout FROM hwheel.job",
+    );
+    assert!(why.contains("violates check constraint"), "{why}");
+}
+
+/// Whoever may write the table of queues may have meant to stop a queue by a rate of 0.
+const QUEUES: [&str; 12] = [
+    "rate = 0",
+    "rate = -1",
+    "rate = 'NaN'",
+    "rate = 'infinity'",
+    "max_running = 0",
+    "max_running_per = -1",
+    "paced_at = '-infinity'",
+    "refilled_at = '-infinity'",
+    "paused_at = 'infinity'",
+    "tokens = 'NaN'",
+    "last_tenant = ''",
+    "name = E'a\"\\n'",
+];
+
+#[test]
+fn the_table_of_queues_refuses_rows_that_no_function_writes() {
+    let db = database();
+    db.execute("SELECT hwheel.set_queue('q', 1, 1, 1)");
+    for what in QUEUES {
+        let why = db.refusal(&format!("UPDATE hwheel.queue SET {what}"));
+        assert!(why.contains("violates check constraint"), "{what}: {why}");
+    }
+}
+
+/// An upgrade finds rows that are older than the checks.
+#[test]
+fn an_upgrade_repairs_rows_that_no_function_writes() {
+    let db = database();
+    db.execute(
+        "DO $$ DECLARE t record; BEGIN
+            FOR t IN SELECT tgname, tgrelid::regclass AS place FROM pg_trigger WHERE tgname ~ '_fits?$' LOOP
+                EXECUTE format('DROP TRIGGER %I ON %s', t.tgname, t.place);
+            END LOOP;
+        END $$;
+        CREATE TRIGGER job_attempts_fits AFTER INSERT ON hwheel.job FOR EACH ROW WHEN (false)
+            EXECUTE FUNCTION hwheel._refuse_row();
+        DROP FUNCTION hwheel._refuse_errors(), hwheel._readable(text);
+        DROP INDEX hwheel.job_over;
+        UPDATE hwheel.settings SET version = 9;
+        SELECT hwheel.schedule('fence', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'q');
+        UPDATE hwheel.job SET fence = 9223372036854775807, losses = 2147483647, fired_at = 'infinity'",
+    );
+    for (n, what) in (0..).zip(QUEUES) {
+        db.execute(&format!(
+            "INSERT INTO hwheel.queue (name) VALUES ('q{n}');
+            UPDATE hwheel.queue SET {what} WHERE name = 'q{n}'"
+        ));
+    }
+    let output = db.program(&["install"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.queue"), 11);
+    let _node = db.node("one");
+    db.wait("SELECT count(*) = 1 FROM hwheel.history WHERE key = 'fence'");
+    assert_eq!(db.rows("SELECT FROM hwheel.take('q')").len(), 1);
+    // A limit does not vanish.
+    assert_eq!(
+        db.text("SELECT string_agg(coalesce(rate, max_running, max_running_per)::text, ' ' ORDER BY name) FROM hwheel.queue
+            WHERE num_nonnulls(rate, max_running, max_running_per) > 0"),
+        "0.001 0.001 100000 100000 1 1"
+    );
 }
 
 /// There are 8000 live jobs, of which 6000 are due tomorrow. The statistics of the server say that
@@ -520,7 +621,7 @@ fn no_call_reads_all_live_jobs() {
             FROM generate_series(1, 2010) i;
         UPDATE hwheel.node SET left_at = now() - interval '2 days';
         INSERT INTO hwheel.node (name, lease_until, version, kinds)
-            VALUES ('n', now() + interval '1 day', 9, '{sql}')",
+            VALUES ('n', now() + interval '1 day', 10, '{sql}')",
     );
     assert_eq!(db.rows("SELECT FROM hwheel.take('q', 2000)").len(), 2000);
     db.execute("INSERT INTO hwheel.stop SELECT id FROM hwheel.job WHERE key IN ('q1', 's1')");
@@ -534,7 +635,7 @@ fn no_call_reads_all_live_jobs() {
         ("hwheel._expire()", 200),
         ("hwheel._stopping($1)", 200),
         ("hwheel._tend()", 200),
-        ("hwheel._enter('m', 9)", 200),
+        ("hwheel._enter('m', 10)", 200),
         ("hwheel.pause_queue('a')", 200),
         // These read all leases, and no other job.
         ("hwheel.take('q', 10)", 2200),

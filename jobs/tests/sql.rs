@@ -255,9 +255,9 @@ fn the_program_says_what_is_wrong_with_its_arguments() {
     assert!(error(&["stats"]).contains("run hwheel-jobs install"));
     db.program(&["install"]);
     db.execute("UPDATE hwheel.settings SET version = 99");
-    assert!(error(&["install"]).contains("the schema has version 99, newer than 9"));
+    assert!(error(&["install"]).contains("the schema has version 99, newer than 10"));
     db.execute("UPDATE hwheel.settings SET version = 1");
-    assert!(error(&["run"]).contains("the schema has version 1, the program 9"));
+    assert!(error(&["run"]).contains("the schema has version 1, the program 10"));
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn six_installations_at_once_succeed() {
                 scope.spawn(|| install(&db));
             }
         });
-        assert!(db.is("SELECT version = 9 FROM hwheel.settings"));
+        assert!(db.is("SELECT version = 10 FROM hwheel.settings"));
     }
 }
 
@@ -429,7 +429,7 @@ fn an_upgrade_keeps_jobs_settings_grants_and_the_functions_of_users() {
             db.number("SELECT count(*) FROM hwheel.all_jobs WHERE key = 'a'"),
             1
         );
-        assert!(db.is("SELECT window_length = '3 s' AND version = 9 FROM hwheel.settings"));
+        assert!(db.is("SELECT window_length = '3 s' AND version = 10 FROM hwheel.settings"));
         assert_eq!(db.value::<i32>("SELECT hwheel.mine('1 s')"), 7);
         assert!(db.is("SELECT count(*) = 1 FROM pg_proc WHERE proname = 'schedule' AND pronamespace = 'hwheel'::regnamespace"));
         let may = |role: &str, function: &str| {

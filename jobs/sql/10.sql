@@ -1,0 +1,102 @@
+-- The checks of version 10: rows of queues, and numbers and times of jobs, that no function writes. One
+-- such row stopped all nodes.
+
+-- A limit becomes the nearest one that the table accepts. No job can be in a queue whose name does
+-- not fit.
+DELETE FROM hwheel.queue WHERE name !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}$';
+UPDATE hwheel.queue SET max_running = least(greatest(max_running, 1), 100000)
+	WHERE max_running NOT BETWEEN 1 AND 100000;
+UPDATE hwheel.queue SET max_running_per = least(greatest(max_running_per, 1), 100000)
+	WHERE max_running_per NOT BETWEEN 1 AND 100000;
+UPDATE hwheel.queue SET rate = least(greatest(rate, 0.001), 100000)
+	WHERE rate NOT BETWEEN 0.001 AND 100000;
+UPDATE hwheel.queue SET tokens = 1 WHERE tokens NOT BETWEEN 0 AND 100000;
+UPDATE hwheel.queue SET last_tenant = NULL WHERE octet_length(last_tenant) NOT BETWEEN 1 AND 255;
+-- Whoever has taken such a job, or claimed it, does so again.
+UPDATE hwheel.job SET fence = 0, runs = least(greatest(runs, 0), 1000000000000000),
+		skipped = least(greatest(skipped, 0), 1000000000000000), losses = least(greatest(losses, 0), 100)
+	WHERE fence NOT BETWEEN 0 AND 1000000000000000 OR runs NOT BETWEEN 0 AND 1000000000000000
+		OR skipped NOT BETWEEN 0 AND 1000000000000000 OR losses NOT BETWEEN 0 AND 100;
+DO $$
+DECLARE
+	what text;
+	name text;
+	becomes text;
+BEGIN
+	FOR what, name, becomes IN VALUES ('queue', 'refilled_at', 'now()'), ('queue', 'paced_at', 'NULL'),
+		('queue', 'paused_at', 'now()'), ('job', 'created_at', 'now()'), ('job', 'fired_at', 'now()'),
+		('job', 'finished_at', 'now()'), ('job', 'lease_until', 'now()')
+	LOOP
+		EXECUTE format('UPDATE hwheel.%I SET %I = %s
+			WHERE %2$I NOT BETWEEN ''1900-01-01 UTC'' AND ''9000-01-01 UTC''', what, name, becomes);
+	END LOOP;
+END $$;
+
+CREATE FUNCTION hwheel._refuse_errors() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM convert_to(concat_ws(' ', NEW.last_error, NEW.tried), 'UTF8');
+	RETURN NULL;
+END $$;
+
+-- As in version 9: a condition that is NULL fits. What a take changes has one trigger.
+DO $$
+DECLARE
+	what text;
+	name text;
+	columns text;
+	fits text;
+	time constant text := 'BETWEEN ''1900-01-01 UTC'' AND ''9000-01-01 UTC''';
+	number constant text := 'BETWEEN 0 AND 1000000000000000';
+BEGIN
+	DROP TRIGGER job_attempts_fits ON hwheel.job;
+	FOR what, name, columns, fits IN VALUES
+		('job', 'numbers_fit', 'attempts, max_attempts, fence, fired_at, lease_until',
+			'NEW.max_attempts BETWEEN 1 AND 100 AND NEW.attempts BETWEEN 0 AND 100 AND NEW.fence ' || number
+			|| ' AND NEW.fired_at ' || time || ' AND NEW.lease_until ' || time),
+		('job', 'counts_fit', 'id, runs, skipped, losses, created_at, finished_at',
+			'NEW.id > 0 AND NEW.runs ' || number || ' AND NEW.skipped ' || number
+			|| ' AND NEW.losses BETWEEN 0 AND 100 AND NEW.created_at ' || time || ' AND NEW.finished_at ' || time),
+		('queue', 'name_fits', 'name', 'NEW.name ~ ''^[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}$'''),
+		('queue', 'limits_fit', 'max_running, max_running_per, rate',
+			'NEW.max_running BETWEEN 1 AND 100000 AND NEW.max_running_per BETWEEN 1 AND 100000
+			AND NEW.rate BETWEEN 0.001 AND 100000'),
+		('queue', 'pace_fits', 'tokens, refilled_at, paced_at, paused_at, last_tenant',
+			'NEW.tokens BETWEEN 0 AND 100000 AND NEW.refilled_at ' || time || ' AND NEW.paced_at ' || time
+			|| ' AND NEW.paused_at ' || time || ' AND octet_length(NEW.last_tenant) BETWEEN 1 AND 255')
+	LOOP
+		EXECUTE format('CREATE TRIGGER %1$s_%2$s AFTER INSERT OR UPDATE OF %3$s ON hwheel.%1$s
+			FOR EACH ROW WHEN ((%4$s) IS FALSE) EXECUTE FUNCTION hwheel._refuse_row()', what, name, columns, fits);
+	END LOOP;
+END $$;
+
+-- An error is a text, too. The functions write it so that UTF-8 has it: this one is in
+-- sql/interface.sql, too.
+CREATE FUNCTION hwheel._readable(error text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM convert_to(error, 'UTF8');
+	RETURN error;
+EXCEPTION WHEN untranslatable_character THEN
+	RETURN encode(convert_to(error, getdatabaseencoding()), 'escape');
+END $$;
+DO $$ BEGIN
+	IF getdatabaseencoding() <> 'UTF8' THEN
+		UPDATE hwheel.job SET last_error = hwheel._readable(last_error)
+			WHERE last_error <> hwheel._readable(last_error);
+		UPDATE hwheel.job SET tried = NULL WHERE tried::text <> hwheel._readable(tried::text);
+		CREATE TRIGGER job_errors_fit AFTER INSERT OR UPDATE OF last_error, tried ON hwheel.job
+			FOR EACH ROW WHEN (NEW.last_error IS NOT NULL OR NEW.tried IS NOT NULL)
+			EXECUTE FUNCTION hwheel._refuse_errors();
+	END IF;
+END $$;
+
+-- By this index a node finds the jobs that ended long ago. Without it, to look for them once an hour read
+-- all live jobs.
+CREATE INDEX job_over ON hwheel.job (state, finished_at) WHERE state IN ('done', 'dead');
+
+-- What nothing calls any more. A call of an older node that is under way may fail, and is made
+-- again.
+DROP FUNCTION IF EXISTS hwheel._deferrable_writes();
+
+UPDATE hwheel.settings SET version = 10;
