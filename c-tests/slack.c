@@ -392,3 +392,25 @@ TEST(one_that_has_passed_comes_behind_what_is_due)
 	}
 	CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 0);
 }
+
+/* The slack of a period ends with the clock: the timer still fires, in the last second of it. */
+TEST(slack_ends_with_the_clock)
+{
+	const uint64_t end = UINT64_C(1) << 63, first = end - 1900 * MS;
+
+	for (uint64_t slack = 0; slack <= 10 * SEC; slack += 10 * SEC) {
+		WHEEL w = ktap_manual(0, 0, 0, first - 3600 * SEC);
+		WHEEL later = ktap_manual(0, 0, 0, first - 160 * SEC);
+		hwheel_timer_t t;
+		uint64_t left;
+
+		CHECK_EQ(hwheel_every(w, first, 60 * SEC, slack, NULL, 1, HWHEEL_ABS, &t), 0);
+		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+		CHECK(left < 3602 * SEC);
+		CHECK_EQ(hwheel_advance(w, end - 1, events, 8, NULL), 1);
+		/* The second period leads there. */
+		CHECK_EQ(hwheel_every(later, first - 60 * SEC, 60 * SEC, slack, NULL, 1, HWHEEL_ABS, &t), 0);
+		CHECK_EQ(hwheel_advance(later, first - 40 * SEC, events, 8, NULL), 1);
+		CHECK_EQ(hwheel_advance(later, end - 1, events, 8, NULL), 1);
+	}
+}

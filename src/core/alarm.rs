@@ -143,7 +143,11 @@ impl Alarm {
         // old alarm makes a kick that is not needed.
         match self.next_visit.load(Ordering::Relaxed) {
             NEVER => self.alarm.store(0, Ordering::Relaxed),
-            _ => self.begin_to_look(),
+            _ => {
+                self.begin_to_look();
+                // A sender that has found the old value early enough has set its dirty bit.
+                fence_after_rmw();
+            }
         }
     }
 

@@ -258,7 +258,7 @@ impl Wheel {
             // A time that has passed means the next tick, without slack. The word may round that
             // tick up. A time at or before the rounded tick may have passed, too.
             How::Periodic(_) if asked <= kept(soonest, hand) => asked,
-            How::Periodic(kind) => last_tick(asked, kind),
+            How::Periodic(kind) => self.ticks.last_reached(asked, last_tick(asked, kind)),
             _ => asked,
         };
         (asked, latest)

@@ -97,6 +97,15 @@ impl Ticks {
             .unwrap_or(NEVER)
     }
 
+    /// The last tick from `first` to `last` that the clock reaches; `first` if it reaches none.
+    #[inline]
+    pub fn last_reached(&self, first: u64, last: u64) -> u64 {
+        match self.ns(last) {
+            NEVER => self.at_or_before(END_OF_TIME - 1).max(first),
+            _ => last,
+        }
+    }
+
     /// The beginning of a tick; 0 before the clock's zero, [`END_OF_TIME`] after the end.
     #[inline(always)]
     pub fn ns_or_end(&self, tick: u64) -> u64 {

@@ -168,6 +168,7 @@ impl Wheel {
         if ns < END_OF_TIME {
             let tick = ticks.at_or_after(ns);
             let last = last_tick_in(tick, extra.kind, extra.period, ticks.tick_ns);
+            let last = ticks.last_reached(tick, last);
             word = state.armed(shared_tick(tick, last), hand);
             (word, early) = self.exactly(word, ns, hand);
         }

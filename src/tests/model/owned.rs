@@ -359,6 +359,28 @@ fn owned_messages_of_two_threads() {
     }
 }
 
+/// A thread has lowered the time of the next visit after its message was taken. Another one finds
+/// that time early enough, while the owner drives. What the owner then announces is not late.
+#[test]
+fn owned_message_against_a_drive_that_forgets_an_early_visit() {
+    for (early, due, to) in [(2, 3, 1), (1, 3, 1), (3, 3, 1)] {
+        duel(
+            move || {
+                let s = scene();
+                s.world.wheel.alarm.lower(s.world.wheel.ticks.at_or_after(at(early)));
+                s
+            },
+            move |s| s.send(1, due).unwrap(),
+            move |s| _ = s.world.advance(to),
+            move |s, _, ()| {
+                let next = s.world.wheel.next_expiry();
+                assert!(next.is_some_and(|next| next <= at(due)), "late: {next:?}");
+                s.fires(1, due + 3);
+            },
+        );
+    }
+}
+
 /// The owner gives the wheel up while a thread sends, and another one takes it. The checker sees
 /// that plain memory is handed over.
 #[test]
