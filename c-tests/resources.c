@@ -174,32 +174,93 @@ CHILD_TEST(setup_without_memory_changes_nothing)
 	poll_until_called(w, 1);
 }
 
-CHILD_TEST(arming_without_memory_changes_nothing)
+/*
+ * An arm of a timer that exists lacks no memory, in a thread that has made a timer or armed one:
+ * in a wheel of each kind, with a note about each timer.
+ */
+CHILD_TEST(an_arm_lacks_no_memory)
 {
-	WHEEL w = ktap_made(NULL);
-	hwheel_timer_t t = 0;
+	enum { MOST = 700000 };
+	static hwheel_timer_t timers[MOST];
 
-	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), 0);
-	limit(RLIMIT_AS, in_use());
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), -ENOMEM);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_REDUCE), -ENOMEM);
-	CHECK_EQ(hwheel_timer_pending(w, t), 0);
-	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
-	/* what needs no memory works */
-	CHECK_EQ(hwheel_timer_delete(w, t), 0);
-	limit(RLIMIT_AS, RLIM_INFINITY);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-	poll_until_called(w, 1);
-	/* it has its memory now: neither arming nor firing asks for more */
+	for (uint32_t owned = 0; owned < 2; owned++) {
+		struct hwheel_options o = {
+			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = owned,
+		};
+		WHEEL w = ktap_made(&o);
+		uint64_t begin = calls;
+		int got, made = 0;
+
+		limit(RLIMIT_AS, in_use() + (72 << 20));
+		while ((got = hwheel_timer_setup(w, count, 0, &timers[made])) == 0)
+			CHECK(++made < MOST);
+		CHECK_EQ(got, -ENOMEM);
+		/* Their notes need more than is mapped at first. */
+		CHECK(made > 520000);
+		limit(RLIMIT_AS, in_use());
+		for (uint64_t turn = 0; turn < 4; turn++) {
+			/* An earlier time than that of the entry needs a note. */
+			for (int i = 0; i < made; i++)
+				CHECK_EQ(hwheel_timer_mod(w, timers[i], (3600 - turn) * SEC, 0), turn > 0);
+			if (turn < 3)
+				CHECK_EQ(hwheel_advance(w, turn * SEC, NULL, 0, NULL), 0);
+		}
+		CHECK_EQ(hwheel_advance(w, 3600 * SEC, NULL, 0, NULL), 0);
+		CHECK_EQ(calls - begin, made);
+		limit(RLIMIT_AS, RLIM_INFINITY);
+	}
+}
+
+static struct hwheel *first_used;
+static hwheel_timer_t first_armed;
+static int go, refused;
+
+static void *arms_for_the_first_time(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
+		usleep(100);
+	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, 0), -ENOMEM);
+	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, HWHEEL_ABS), -ENOMEM);
+	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, HWHEEL_ABS), -ENOMEM);
+	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, HWHEEL_REDUCE), -ENOMEM);
+	CHECK_EQ(hwheel_timer_pending(first_used, first_armed), 0);
+	/* What needs no memory works. */
+	CHECK_EQ(hwheel_timer_delete(first_used, first_armed), 0);
+	__atomic_store_n(&refused, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&go, __ATOMIC_ACQUIRE) < 2)
+		usleep(100);
+	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, 0), 0);
+	/* The thread has its memory now: neither arming nor firing asks for more. */
 	limit(RLIMIT_AS, in_use());
 	for (int i = 2; i < 10; i++) {
-		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 1);
-		poll_until_called(w, i);
+		CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 3600 * SEC, 0), 1);
+		CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, 0), 1);
 	}
-	CHECK_EQ(hwheel_timer_free(w, t), 0);
+	return NULL;
+}
+
+CHILD_TEST(a_first_arm_without_memory_changes_nothing)
+{
+	hwheel_timer_t t;
+	pthread_t thread;
+
+	/* For the notes about that number of timers, one more thread needs memory. */
+	first_used = ktap_made(NULL);
+	for (int i = 0; i < 130000; i++)
+		CHECK_EQ(hwheel_timer_setup(first_used, count, 0, &t), 0);
+	first_armed = t;
+	ktap_begin(&thread, 1, arms_for_the_first_time, NULL);
+	limit(RLIMIT_AS, in_use());
+	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&refused, __ATOMIC_ACQUIRE))
+		usleep(100);
+	CHECK_EQ(hwheel_poll(first_used, NULL, 0, NULL), 0);
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	__atomic_store_n(&go, 2, __ATOMIC_RELEASE);
+	ktap_end(&thread, 1);
+	poll_until_called(first_used, 1);
+	CHECK_EQ(hwheel_destroy(first_used), 0);
 }
 
 /* Timers until there is no more memory: each that was armed fires, once. */

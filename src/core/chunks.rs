@@ -3,6 +3,7 @@
 //! A chunk belongs to one inbox, or is free. Free chunks form a stack (`stack.rs`).
 //! Chunks stay mapped until the wheel is destroyed, so that their links stay readable.
 
+use super::error::Error;
 use super::stack::{Stack, NUMBER};
 use super::tunables::{NOTES, NOTE_BLOCKS, NOTE_CHUNK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
@@ -85,7 +86,21 @@ impl Chunks {
     pub fn take(&self) -> Option<u32> {
         // Relaxed: the Acquire of the stack covers it.
         let link = |number| self.chunk(number).next.load(Ordering::Relaxed);
-        self.free.take(link).or_else(|| self.take_fresh())
+        let free = || self.free.take(link);
+        // If all that are mapped were in use at some time, those that are not now are in the stack.
+        free().or_else(|| self.take_fresh()).or_else(free)
+    }
+
+    /// Maps a number of chunks, as far as there is room for them.
+    #[cold]
+    pub fn provide(&self, number: u64) -> Result<(), Error> {
+        let last = usize::try_from(number).map_or(NOTE_BLOCKS, |n| n / BLOCK);
+        let blocks = &self.blocks[..=last.min(NOTE_BLOCKS - 1)];
+        // From the first to the last: no block is missing before one that is mapped.
+        let is_missing = |block: &&AtomicPtr<Chunk>| block.load(Ordering::Acquire).is_null();
+        let missing = blocks.iter().rev().take_while(is_missing).count();
+        let mut mapped = blocks[blocks.len() - missing..].iter().map(Self::map_block);
+        mapped.try_for_each(|made| made.ok_or(Error::Memory))
     }
 
     fn take_fresh(&self) -> Option<u32> {

@@ -18,6 +18,16 @@
 //! chunk for that very chunk. The driver has come to it from the chunk before, and has made
 //! that one the spare chunk.
 //!
+//! # Why an arm lacks no memory
+//!
+//! Of a thread's notes that the driver has yet to take, at most two are about one timer: the one
+//! that the link names, and one that another thread's note has kept out of the link. So the notes
+//! of a thread fill at most a number of chunks that follows from the number of nodes. The thread
+//! also has a chunk that is not full, one that the driver is at, a spare one, and one that it has
+//! just taken. Before a further thread or a further node comes into use, that number of chunks is
+//! mapped for each thread that uses the wheel. So only the first arm of a thread may lack memory, and
+//! a further timer. The owner of an owned wheel writes no notes. A message may lack memory.
+//!
 //! # Dirty bits
 //!
 //! A bit for each inbox, in words, and a bit for each eight words in `top`, say in which
@@ -52,6 +62,8 @@ use crate::sync::{fence, fence_after_rmw, init, AtomicU32, AtomicU64, Fresh, Ord
 use crate::sys::maps::{map, unmap, Pages};
 use core::cell::Cell;
 use core::ops::Range;
+// Not those of the model checkers.
+use core::sync::atomic::AtomicU32 as Total;
 
 /// The number of a thread, as long as it uses timers: 0 is none.
 pub(crate) type Thread = u32;
@@ -132,6 +144,10 @@ pub(crate) struct Inboxes {
     at: *mut Inbox,
     top: Apart,
     words: [AtomicU64; WORDS],
+    /// The threads that have chunks, and the nodes that notes may be about. A model checker has no
+    /// need to try their orders: of two threads that add to them, one sees both sums.
+    users: Total,
+    nodes: Total,
     chunks: Chunks,
 }
 
@@ -149,6 +165,8 @@ impl Inboxes {
             (&raw mut (*at).at).write(inboxes);
             (&raw mut (*at).top).write(Apart(AtomicU64::new(0)));
             init((&raw mut (*at).words).cast::<AtomicU64>(), WORDS);
+            (&raw mut (*at).users).write(Total::new(0));
+            (&raw mut (*at).nodes).write(Total::new(0));
             Chunks::make(&raw mut (*at).chunks);
         }
         Ok(())
@@ -189,6 +207,7 @@ impl Inboxes {
             Ok(chunk)
         };
         if inbox.last.get() == 0 {
+            self.add(&self.users, 1)?;
             let first = take()?;
             inbox.last.set(first);
             // Relaxed: as above.
@@ -203,6 +222,29 @@ impl Inboxes {
             self.chunks.give_back(spare);
         }
         Ok(())
+    }
+
+    /// Makes room for notes about further nodes.
+    pub fn add_nodes(&self, number: u32) -> Result<(), Error> {
+        self.add(&self.nodes, number)
+    }
+
+    /// There are no such nodes.
+    pub fn subtract_nodes(&self, number: u32) {
+        self.nodes.fetch_sub(number, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn add(&self, total: &Total, number: u32) -> Result<(), Error> {
+        total.fetch_add(number, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // Relaxed, both: the fence orders them.
+        let nodes = u64::from(self.nodes.load(Ordering::Relaxed));
+        let each = 2 * nodes / NOTES as u64 + 4;
+        let provided = self
+            .chunks
+            .provide(each * u64::from(self.users.load(Ordering::Relaxed)));
+        provided.inspect_err(|_| _ = total.fetch_sub(number, Ordering::Relaxed))
     }
 
     /// Step note.append. The thread's own call, after `reserve`.

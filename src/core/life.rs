@@ -7,9 +7,10 @@ use super::inbox::Thread;
 use super::link::Link;
 use super::period::{encode_period, AUTO, KEYED};
 use super::record::{self, Hot};
+use super::slab::FreeList;
 use super::state::{handle_of, high_of, high_part, Handle, StateWord};
 use super::timer::first_generation;
-use super::tunables::TRIES;
+use super::tunables::{RUN, TRIES};
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
 
@@ -40,6 +41,10 @@ impl Wheel {
             return Err(Error::Shutdown);
         }
         let thread = caller.thread()?;
+        if !self.gate.is_owned() {
+            // The arms that follow lack no memory.
+            self.inboxes.reserve(thread)?;
+        }
         let index = self.alloc(caller, thread)?;
         let hot = self.slab.hot(index);
         self.count(thread, |c| &c.setups, 1);
@@ -92,7 +97,7 @@ impl Wheel {
             if let Some(index) = slab.take(own) {
                 return Ok(index);
             }
-            match slab.take_run(own) {
+            match self.take_run_with_room(own) {
                 // Other threads have free nodes at hand. A node that one thread is taking from
                 // another is in neither list, and that thread may be stopped. So the search
                 // has a bound.
@@ -105,6 +110,17 @@ impl Wheel {
                 result => return result,
             }
         }
+    }
+
+    /// Takes fresh nodes. A shared wheel has room for notes about them.
+    #[inline(never)]
+    fn take_run_with_room(&self, own: &FreeList) -> Result<u32, Error> {
+        if self.gate.is_owned() {
+            return self.slab.take_run(own);
+        }
+        self.inboxes.add_nodes(RUN)?;
+        let taken = self.slab.take_run(own);
+        taken.inspect_err(|_| self.inboxes.subtract_nodes(RUN))
     }
 
     /// The generation of a node that is this thread's.

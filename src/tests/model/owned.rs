@@ -367,7 +367,10 @@ fn owned_message_against_a_drive_that_forgets_an_early_visit() {
         duel(
             move || {
                 let s = scene();
-                s.world.wheel.alarm.lower(s.world.wheel.ticks.at_or_after(at(early)));
+                s.world
+                    .wheel
+                    .alarm
+                    .lower(s.world.wheel.ticks.at_or_after(at(early)));
                 s
             },
             move |s| s.send(1, due).unwrap(),
