@@ -191,7 +191,7 @@ CHILD_TEST(an_arm_lacks_no_memory)
 		uint64_t begin = calls;
 		int got, made = 0;
 
-		limit(RLIMIT_AS, in_use() + (72 << 20));
+		limit(RLIMIT_AS, in_use() + (64 << 20));
 		while ((got = hwheel_timer_setup(w, count, 0, &timers[made])) == 0)
 			CHECK(++made < MOST);
 		CHECK_EQ(got, -ENOMEM);
