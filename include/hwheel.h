@@ -625,8 +625,8 @@ int hwheel_timer_setup(struct hwheel *wheel,
  *   HWHEEL_IF_PENDING are combined, or @time_ns is 2^63 or above and not
  *   HWHEEL_NEVER.
  * * -ESTALE - the timer no longer exists.
- * * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is the
- *   first call of this thread that makes or arms a timer of it.
+ * * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is
+ *   the first call of this thread that makes or arms a timer of it.
  * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.
@@ -662,8 +662,8 @@ int hwheel_timer_mod(struct hwheel *wheel,
  * * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
  *   not HWHEEL_NEVER.
  * * -ESTALE - the timer no longer exists.
- * * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is the
- *   first call of this thread that makes or arms a timer of it.
+ * * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is
+ *   the first call of this thread that makes or arms a timer of it.
  * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.

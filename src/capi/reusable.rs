@@ -90,8 +90,8 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   HWHEEL_IF_PENDING are combined, or @time_ns is 2^63 or above and not
 ///   HWHEEL_NEVER.
 /// * -ESTALE - the timer no longer exists.
-/// * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is the
-///   first call of this thread that makes or arms a timer of it.
+/// * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is
+///   the first call of this thread that makes or arms a timer of it.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
@@ -137,8 +137,8 @@ pub extern "C" fn hwheel_timer_mod(
 /// * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
 ///   not HWHEEL_NEVER.
 /// * -ESTALE - the timer no longer exists.
-/// * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is the
-///   first call of this thread that makes or arms a timer of it.
+/// * -ENOMEM - no memory; nothing has changed. The wheel is shared, and this is
+///   the first call of this thread that makes or arms a timer of it.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
