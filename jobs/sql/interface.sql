@@ -264,12 +264,17 @@ END $$;
 
 -- A run has ended, and its job was scheduled or moved meanwhile: it becomes what it was scheduled
 -- as. What the run left of it, as a dead job, stays. It runs as the owner of the schema:
--- _check_role() has looked at `next` when that was written.
+-- _check_role() has looked at `next` when that was written. So it serves the table of jobs alone: the
+-- rows of another table are what somebody else says, and their type may have casts of somebody else.
 CREATE OR REPLACE FUNCTION hwheel._follow() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	plan hwheel.job := hwheel._becomes(OLD);
+	plan hwheel.job;
 BEGIN
+	IF TG_RELID <> 'hwheel.job'::regclass THEN
+		RAISE insufficient_privilege USING MESSAGE = 'hwheel: this trigger is for the table of jobs';
+	END IF;
+	plan := hwheel._becomes(OLD);
 	IF OLD.paused_due IS NOT NULL THEN
 		plan.paused_due := plan.due;
 		plan.due := 'infinity';
@@ -299,6 +304,8 @@ BEGIN
 		plan.tenant, plan.after_keys, plan.after_key);
 	RETURN NULL;
 END $$;
+-- Otherwise anybody may make it the trigger of a table.
+REVOKE EXECUTE ON FUNCTION hwheel._follow() FROM PUBLIC;
 
 -- The last ten attempts that failed, with one more.
 CREATE OR REPLACE FUNCTION hwheel._tried(tried jsonb, began timestamptz, said text) RETURNS jsonb

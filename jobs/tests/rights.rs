@@ -499,3 +499,48 @@ fn the_schema_belongs_to_a_role_that_can_do_nothing_else() {
     db.execute("SELECT pg_sleep(0.3)");
     assert!(!node.log().contains("superuser"), "{}", node.log());
 }
+
+/// A function that has the rights of the owner of the schema serves its own table. Whoever may look at
+/// the schema has tables, and types with casts, too.
+#[test]
+fn no_trigger_of_the_schema_serves_the_table_of_somebody_else() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    db.execute("CREATE ROLE watcher LOGIN IN ROLE hwheel_reader");
+    let columns = db.text(
+        "SELECT string_agg(format('%I %s', attname, format_type(atttypid, NULL)), ', ' ORDER BY attnum)
+        FROM pg_attribute WHERE attrelid = 'hwheel.job'::regclass AND attnum > 0 AND NOT attisdropped",
+    );
+    let functions = db.text(
+        "SELECT string_agg(proname, ' ') FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+            AND prosecdef AND prorettype = 'trigger'::regtype",
+    );
+    assert_eq!(functions, "_follow");
+    let row = "INSERT INTO pg_temp.mine (id, key, state, next, due, occurrence, missed, grace, kind, target,
+            max_attempts, backoff, timeout, alone, run_as, queue, priority)
+        VALUES (1, 'mine', 'running', '{}', now(), now(), 'once', '1 min', 'sql', 'boss.look', 1, '1 s', '1 min',
+            false, 'boss', 'default', 0);
+        DELETE FROM pg_temp.mine";
+    let table = format!("CREATE TEMP TABLE mine ({columns});");
+    let trigger =
+        "CREATE TRIGGER t AFTER DELETE ON mine FOR EACH ROW EXECUTE FUNCTION hwheel._follow();";
+    let refusal = execute_as(&db, "watcher", &format!("{table} {trigger} {row}")).unwrap_err();
+    assert!(
+        refusal.contains("permission denied for function hwheel._follow"),
+        "{refusal}"
+    );
+    // The trigger may be older than the refusal. The cast runs with the rights of whoever needs it.
+    db.execute("GRANT EXECUTE ON FUNCTION hwheel._follow() TO watcher");
+    let cast = "CREATE FUNCTION pg_temp.cast(mine) RETURNS hwheel.job LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'the cast runs as %', current_user; END $$;
+        CREATE CAST (mine AS hwheel.job) WITH FUNCTION pg_temp.cast(mine) AS IMPLICIT;";
+    for cast in ["", cast] {
+        let refusal =
+            execute_as(&db, "watcher", &format!("{table} {cast} {trigger} {row}")).unwrap_err();
+        assert!(
+            refusal.contains("this trigger is for the table of jobs"),
+            "{refusal}"
+        );
+    }
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
+}
