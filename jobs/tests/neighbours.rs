@@ -579,7 +579,7 @@ fn an_upgrade_repairs_rows_that_no_function_writes() {
         END $$;
         CREATE TRIGGER job_attempts_fits AFTER INSERT ON hwheel.job FOR EACH ROW WHEN (false)
             EXECUTE FUNCTION hwheel._refuse_row();
-        DROP FUNCTION hwheel._refuse_errors(), hwheel._readable(text);
+        DROP FUNCTION hwheel._refuse_errors(), hwheel._readable(text), hwheel._refuse_misfit(), hwheel._misfit(hwheel.job);
         DROP INDEX hwheel.job_over;
         UPDATE hwheel.settings SET version = 9;
         SELECT hwheel.schedule('fence', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'q');
