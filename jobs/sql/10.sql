@@ -78,10 +78,34 @@ END $$;
 -- prepared: one has all conditions, and looks at each new row. It also looks at a row in which a column
 -- changes that no run changes. The other columns keep their triggers: for a statement that changes many
 -- rows a condition costs less than a function.
+--
+-- Headers are those that schedule() takes. With others, such as a length of one's own, the request of
+-- another job would get the answer to a part of this one.
+--
+-- What a job is to become fits as well: that is written when a run ends, together with other jobs.
+--
+-- A new job has a number that the table has given. Another one would stop who is given it later. Only
+-- the owner of the table writes others, as when a backup is restored. A backup may be restored without
+-- grants: then nobody may read what the table has given, and jobs are scheduled all the same.
 CREATE FUNCTION hwheel._refuse_misfit() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-	misfit constant pg_catalog.text := hwheel._misfit(NEW);
+	misfit pg_catalog.text := hwheel._misfit(NEW);
 BEGIN
+	IF misfit IS NULL AND NEW.headers IS NOT NULL AND hwheel._headers_error(NEW.headers) IS NOT NULL THEN
+		misfit := 'job_headers_fits';
+	END IF;
+	IF misfit IS NULL AND NEW.next IS NOT NULL THEN
+		misfit := hwheel._next_misfit(NEW);
+	END IF;
+	IF misfit IS NULL AND TG_OP OPERATOR(pg_catalog.=) 'INSERT' AND NEW.id OPERATOR(pg_catalog.>)
+		(CASE WHEN pg_catalog.has_sequence_privilege('hwheel.job_id_seq'::pg_catalog.regclass::pg_catalog.oid, 'SELECT')
+			THEN coalesce(pg_catalog.pg_sequence_last_value('hwheel.job_id_seq'::pg_catalog.regclass), 0) END) THEN
+		-- A condition with a query costs more, so it stands by itself.
+		IF NOT pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
+			WHERE c.oid OPERATOR(pg_catalog.=) TG_RELID), 'USAGE') THEN
+			misfit := 'job_id_fits';
+		END IF;
+	END IF;
 	IF misfit IS NOT NULL THEN
 		RAISE check_violation USING SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, CONSTRAINT = misfit,
 			MESSAGE = pg_catalog.format('new row for relation "%s" violates check constraint "%s"', TG_TABLE_NAME,
@@ -89,6 +113,7 @@ BEGIN
 	END IF;
 	RETURN NEW;
 END $$;
+GRANT SELECT ON SEQUENCE hwheel.job_id_seq TO PUBLIC;
 
 DO $$
 DECLARE
@@ -116,8 +141,14 @@ END $$;
 CREATE TRIGGER job_new_fits BEFORE INSERT ON hwheel.job
 	FOR EACH ROW EXECUTE FUNCTION hwheel._refuse_misfit();
 CREATE TRIGGER job_changed_fits AFTER UPDATE OF id, key, every, cron, zone, missed, grace, kind, max_attempts,
-		backoff, timeout, created_at, queue, priority, headers, tenant ON hwheel.job
+		backoff, timeout, created_at, queue, priority, headers, tenant, next ON hwheel.job
 	FOR EACH ROW EXECUTE FUNCTION hwheel._refuse_misfit();
+
+-- A job with a role runs no more often than a member of the role has said.
+DROP TRIGGER check_role_again ON hwheel.job;
+CREATE TRIGGER check_role_again
+	AFTER UPDATE OF kind, key, target, payload, run_as, every, cron, state, next ON hwheel.job
+	FOR EACH ROW WHEN (NEW.run_as IS NOT NULL OR NEW.next IS NOT NULL) EXECUTE FUNCTION hwheel._check_role();
 
 -- An error is a text, too. The functions write it so that UTF-8 has it: this one is in
 -- sql/interface.sql, too.

@@ -1511,15 +1511,36 @@ BEGIN
 	RETURN NEW;
 END $$;
 
--- What a job is to become when its run has ended: itself, or what somebody has scheduled meanwhile.
+-- What a job is to become when its run has ended: itself, or what somebody has scheduled meanwhile. A
+-- text means the same to whoever wrote it and to the node that reads it.
 CREATE OR REPLACE FUNCTION hwheel._becomes(job hwheel.job) RETURNS hwheel.job LANGUAGE sql STABLE
+SET DateStyle = 'ISO, MDY' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
+SET timezone_abbreviations = 'Default'
 	RETURN jsonb_populate_record(job, coalesce((job).next, '{}') - '{id,key,next}'::text[]);
 
--- Whether two jobs call the same function in the same way.
+-- Why the table would refuse what a job is to become, or NULL. An index takes no longer keys.
+CREATE OR REPLACE FUNCTION hwheel._next_misfit(job hwheel.job) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	plan constant hwheel.job := hwheel._becomes(job);
+BEGIN
+	IF num_nulls(plan.due, plan.occurrence, plan.missed, plan.grace, plan.kind, plan.target, plan.max_attempts,
+			plan.backoff, plan.timeout, plan.alone, plan.queue, plan.priority) > 0
+		OR octet_length(plan.after_key) > 255
+		OR EXISTS (SELECT FROM unnest(plan.after_keys) k WHERE octet_length(k) > 255) THEN
+		RETURN 'job_next_fits';
+	ELSIF hwheel._headers_error(plan.headers) IS NOT NULL THEN
+		RETURN 'job_headers_fits';
+	END IF;
+	RETURN hwheel._misfit(plan);
+END $$;
+
+-- Whether two jobs call the same function in the same way, and as often.
 CREATE OR REPLACE FUNCTION hwheel._is_same_call(one hwheel.job, other hwheel.job) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-	RETURN ((one).run_as, (one).kind, (one).key, (one).target, (one).payload)
-		IS NOT DISTINCT FROM ((other).run_as, (other).kind, (other).key, (other).target, (other).payload);
+	RETURN ((one).run_as, (one).kind, (one).key, (one).target, (one).payload, (one).every, (one).cron)
+		IS NOT DISTINCT FROM
+		((other).run_as, (other).kind, (other).key, (other).target, (other).payload, (other).every, (other).cron);
 
 -- Lets a node run jobs as a role. The wrapper is a function of that role that runs with
 -- its rights: unlike after SET ROLE, the job cannot return to the rights of the node. See

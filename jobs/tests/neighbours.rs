@@ -421,7 +421,6 @@ fn a_text_that_no_node_could_read_is_refused() {
         format!("key = {odd}"),
         format!("target = {odd}"),
         format!("payload = to_jsonb({odd})"),
-        format!("headers = jsonb_build_object('a', {odd})"),
         format!("traceparent = {odd}"),
         format!("tenant = {odd}"),
         format!("cron = {odd}, zone = 'UTC', every = NULL"),
@@ -436,6 +435,11 @@ fn a_text_that_no_node_could_read_is_refused() {
             "{set}: {refusal}"
         );
     }
+    // Headers are ASCII.
+    let refusal = db.refusal(&format!(
+        "UPDATE hwheel.job SET headers = jsonb_build_object('a', {odd})"
+    ));
+    assert!(refusal.contains("job_headers_fits"), "{refusal}");
     let refusal = db.refusal(&format!(
         "INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, max_attempts, backoff, timeout)
             SELECT {odd}, now(), now(), missed, grace, 'sql', 'note', max_attempts, backoff, timeout FROM hwheel.job"
@@ -518,6 +522,8 @@ fn the_table_refuses_rows_that_no_function_writes() {
         "queue = E'a\"\\n'",
         "priority = 2147483647",
         "headers = '[]'",
+        r#"headers = '{"Content-Length": "3"}'"#,
+        r#"headers = '{"a": 1}'"#,
         "tenant = ''",
         "tried = '{}'",
         "fence = 9223372036854775807",
@@ -539,6 +545,48 @@ fn the_table_refuses_rows_that_no_function_writes() {
                 backoff, timeout FROM hwheel.job",
     );
     assert!(why.contains("violates check constraint"), "{why}");
+}
+
+/// What a job is to become is written when its run ends, together with what others are to become.
+#[test]
+fn what_a_job_is_to_become_fits() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule(k, now(), queue => 'q', timeout => '1 s') FROM unnest('{bad,good}'::text[]) k");
+    assert_eq!(db.rows("SELECT FROM hwheel.take('q', 2)").len(), 2);
+    let long = format!(
+        r#"{{"after_keys": ["{0}"], "after_key": "{0}"}}"#,
+        "k".repeat(256)
+    );
+    for (next, problem) in [
+        (r#"{"backoff": "-1 s"}"#, "job_backoff_fits"),
+        (r#"{"due": "-infinity"}"#, "job_first_fits"),
+        (r#"{"queue": ""}"#, "job_queue_fits"),
+        (r#"{"paused_due": "9999-01-01"}"#, "job_paused_fits"),
+        (r#"{"kind": null}"#, "job_next_fits"),
+        (r#"{"headers": {"Host": "a"}}"#, "job_headers_fits"),
+        (long.as_str(), "job_next_fits"),
+        // Who writes it may read a date in another way than a node does.
+        (
+            r#"{"due": "31/12/2030"}"#,
+            "date/time field value out of range",
+        ),
+        (r#"{"due": "noon"}"#, "invalid input syntax"),
+        ("[]", "cannot call"),
+        ("1", "cannot delete from scalar"),
+    ] {
+        let update = format!(
+            "SET DateStyle = 'DMY'; UPDATE hwheel.job SET next = '{next}' WHERE key = 'bad'"
+        );
+        let why = db.refusal(&update);
+        assert!(why.contains(problem), "{next}: {why}");
+    }
+    let insert = "INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, max_attempts, backoff,
+            timeout, next) SELECT 'new', due, occurrence, missed, grace, kind, target, max_attempts, backoff, timeout,
+            '{\"timeout\": \"0\"}' FROM hwheel.job WHERE key = 'bad'";
+    assert!(db.refusal(insert).contains("job_timeout_fits"));
+    db.execute("SELECT hwheel.schedule('bad', now(), queue => 'q'), hwheel.move('good', now())");
+    let _node = db.node("one");
+    db.wait("SELECT bool_and(state = 'waiting' AND next IS NULL) FROM hwheel.job");
 }
 
 /// Whoever may write the table of queues may have meant to stop a queue by a rate of 0.

@@ -545,3 +545,76 @@ fn no_trigger_of_the_schema_serves_the_table_of_somebody_else() {
     }
     assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
 }
+
+/// A member of the role has said how often it runs.
+#[test]
+fn only_a_member_of_a_role_makes_its_job_recur() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    execute_as(
+        &db,
+        "boss",
+        &format!("{SPY} SELECT hwheel.schedule('boss', now() + interval '1 h', sql => 'boss.look', run_as => 'boss')"),
+    )
+    .unwrap();
+    for set in [
+        "every = '1 s'",
+        "cron = '* * * * *', zone = 'UTC'",
+        r#"next = '{"every": "1 s"}'"#,
+    ] {
+        let sql = format!("UPDATE hwheel.job SET {set}");
+        let refusal = execute_as(&db, "mallory", &sql).unwrap_err();
+        assert!(
+            refusal.contains("is no member of the role"),
+            "{sql}: {refusal}"
+        );
+    }
+    execute_as(
+        &db,
+        "mallory",
+        "SELECT hwheel.move('boss', now() + interval '2 h')",
+    )
+    .unwrap();
+    execute_as(&db, "boss", "UPDATE hwheel.job SET every = '1 s'").unwrap();
+}
+
+/// Somebody may schedule jobs later: their numbers are not there to be had.
+#[test]
+fn nobody_takes_the_numbers_of_jobs_to_come() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    let row = |what: &str, id: &str| {
+        format!(
+            "INSERT INTO hwheel.job ({what} key, due, occurrence, missed, grace, kind, target, max_attempts, backoff,
+                timeout) OVERRIDING SYSTEM VALUE SELECT {id} 'k' || g, now() + interval '1 h', now(), 'once', '1 min',
+                'sql', 'note', 1, '1 s', '1 min' FROM generate_series(1, 3) g"
+        )
+    };
+    let refusal = execute_as(&db, "mallory", &row("id,", "g,")).unwrap_err();
+    assert!(
+        refusal.contains("violates check constraint \"job_id_fits\""),
+        "{refusal}"
+    );
+    execute_as(&db, "mallory", &row("", "")).unwrap();
+    // As when a backup is restored.
+    db.execute("DELETE FROM hwheel.job");
+    db.execute(&row("id,", "100 + g,"));
+    execute_as(
+        &db,
+        "boss",
+        "SELECT hwheel.schedule('k', now(), sql => 'note')",
+    )
+    .unwrap();
+    assert_eq!(
+        db.number("SELECT count(*) FROM hwheel.job WHERE id < 100"),
+        1
+    );
+    // Grants may be lost then.
+    db.execute("REVOKE SELECT ON SEQUENCE hwheel.job_id_seq FROM PUBLIC");
+    execute_as(
+        &db,
+        "boss",
+        "SELECT hwheel.schedule('l', now(), sql => 'note')",
+    )
+    .unwrap();
+}
