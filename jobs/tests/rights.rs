@@ -578,6 +578,29 @@ fn only_a_member_of_a_role_makes_its_job_recur() {
     execute_as(&db, "boss", "UPDATE hwheel.job SET every = '1 s'").unwrap();
 }
 
+/// A role owns its wrapper, and may drop it at any time.
+#[test]
+fn a_role_that_is_gone_keeps_no_lease_of_others_from_running_out() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    db.execute(
+        "SELECT hwheel.schedule(k, now(), queue => 'q', max_attempts => 1) FROM unnest('{theirs,other}'::text[]) k",
+    );
+    assert_eq!(db.rows("SELECT FROM hwheel.take('q', 2, '1 s')").len(), 2);
+    execute_as(
+        &db,
+        "boss",
+        &format!(
+            "{SPY} SELECT hwheel.schedule('theirs', now(), sql => 'boss.look', run_as => 'boss');
+            DROP FUNCTION hwheel.\"as boss\"(text, text, timestamptz, jsonb)"
+        ),
+    )
+    .unwrap();
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead' AND last_error = 'the lease ran out'");
+    db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE run_as = 'boss' AND last_error LIKE '%does not exist%'");
+}
+
 /// Somebody may schedule jobs later: their numbers are not there to be had.
 #[test]
 fn nobody_takes_the_numbers_of_jobs_to_come() {
