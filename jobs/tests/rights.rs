@@ -6,9 +6,9 @@ mod support;
 use support::{database, Database, Server};
 
 /// A function of the schema finds nothing by a search_path that somebody else has set: it pins
-/// its own, or its body was read when it was created. The one that looks at each new row names the
-/// schema of all that it needs, which costs less. The few that run the functions of users
-/// can do neither. The traps below are for them.
+/// its own, or its body was read when it was created. `_refuse_misfit`, which looks at each new row,
+/// names the schema of everything that it uses, because that costs less. The few that run the functions
+/// of users can do neither. The traps below are for them.
 #[test]
 fn every_function_pins_its_search_path() {
     let db = database();
@@ -199,6 +199,14 @@ fn execute_as(db: &Database, role: &str, sql: &str) -> Result<(), String> {
         .map_err(|e| e.as_db_error().unwrap().message().to_owned())
 }
 
+/// The database refuses a statement of a role, and says why.
+fn refused(db: &Database, role: &str, sql: &str, why: &str) {
+    let refusal = execute_as(db, role, sql).expect_err(sql);
+    assert!(refusal.contains(why), "{sql}: {refusal}");
+}
+
+const NO_MEMBER: &str = "is no member of the role";
+
 /// A function of boss that tries to read what only the node may read.
 const SPY: &str = "CREATE FUNCTION boss.spy() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -212,6 +220,18 @@ BEGIN
 END $$;
 CREATE FUNCTION boss.look(key text, due timestamptz, payload jsonb) RETURNS void
 LANGUAGE sql AS 'SELECT boss.spy()';";
+
+/// A database with roles and a job that runs as boss in an hour.
+fn with_a_job_of_boss(server: &Server) -> Database<'_> {
+    let db = with_roles(server);
+    let schedule = "SELECT hwheel.schedule('boss', now() + interval '1 h', sql => 'boss.look', run_as => 'boss')";
+    execute_as(&db, "boss", &format!("{SPY} {schedule}")).unwrap();
+    db
+}
+
+/// A function of mallory that says which role runs it.
+const EVIL: &str = "CREATE FUNCTION evil.f(key text, due timestamptz, payload jsonb) RETURNS void
+    LANGUAGE sql AS 'INSERT INTO public.loot VALUES (current_user, NULL)';";
 
 /// The role owns the wrapper, and may have it run with the rights of the node.
 #[test]
@@ -300,8 +320,8 @@ fn a_deferred_trigger_gets_no_right_of_the_node() {
     assert!(db.is("SELECT last_error LIKE '%defer others%' FROM hwheel.job WHERE key = 'endless'"));
 }
 
-/// A trigger may empty or drop a table that the job has written before: what is left must not look as
-/// if the trigger had written nothing.
+/// A trigger may empty or drop a table that the job has written before. The node still notices that the
+/// trigger has written.
 #[test]
 fn a_deferred_trigger_hides_no_write_behind_a_table_that_is_emptied() {
     let server = Server::start();
@@ -366,8 +386,8 @@ fn only_a_member_of_a_role_runs_anything_in_it() {
     execute_as(
         &db,
         "mallory",
-        "CREATE FUNCTION evil.f(key text, due timestamptz, payload jsonb) RETURNS void
-            LANGUAGE sql AS 'INSERT INTO public.loot VALUES (current_user, NULL)';
+        &format!(
+            "{EVIL}
         CREATE FUNCTION evil.pg_has_role(name, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
         CREATE FUNCTION evil.call(key text, due timestamptz, payload jsonb) RETURNS void
             LANGUAGE plpgsql AS
@@ -380,40 +400,31 @@ fn only_a_member_of_a_role_runs_anything_in_it() {
                     '1 min', 'boss', now());
             END $$;
         SELECT hwheel.schedule('call', now(), sql => 'evil.call', max_attempts => 1),
-            hwheel.schedule('dead', now(), sql => 'evil.dead', max_attempts => 1)",
+            hwheel.schedule('dead', now(), sql => 'evil.dead', max_attempts => 1)"
+        ),
     )
     .unwrap();
     let by_path = "SET search_path = evil, pg_catalog;
         SELECT hwheel.schedule('path', now(), sql => 'evil.f', run_as => 'boss')";
-    let refusal = execute_as(&db, "mallory", by_path).unwrap_err();
-    assert!(refusal.contains("is no member of the role"), "{refusal}");
+    refused(&db, "mallory", by_path, NO_MEMBER);
     let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
     db.wait("SELECT count(*) = 3 AND bool_and(state IN ('done', 'dead')) FROM hwheel.all_jobs");
-    let refusal = execute_as(&db, "mallory", "SELECT hwheel.revive('zombie')").unwrap_err();
-    assert!(refusal.contains("is no member of the role"), "{refusal}");
+    refused(&db, "mallory", "SELECT hwheel.revive('zombie')", NO_MEMBER);
     execute_as(&db, "boss", "SELECT hwheel.revive('zombie')").unwrap();
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'zombie'");
     assert!(db.is("SELECT last_error LIKE '%no job that is under way%' FROM hwheel.job"));
     assert_eq!(db.number("SELECT count(*) FROM loot"), 1);
 }
 
-/// What a row says, and what it is to become, are in two places, and one must not hide the other.
+/// A row names its call in its columns and in `next`. Neither of them hides the other from the check.
 #[test]
 fn only_a_member_of_a_role_writes_what_a_job_is_to_become() {
     let server = Server::start();
-    let db = with_roles(&server);
-    execute_as(
-        &db,
-        "boss",
-        &format!("{SPY} SELECT hwheel.schedule('boss', now() + interval '1 h', sql => 'boss.look', run_as => 'boss')"),
-    )
-    .unwrap();
+    let db = with_a_job_of_boss(&server);
     execute_as(
         &db,
         "mallory",
-        "CREATE FUNCTION evil.f(key text, due timestamptz, payload jsonb) RETURNS void
-            LANGUAGE sql AS 'INSERT INTO public.loot VALUES (current_user, NULL)';
-        SELECT hwheel.schedule('mine', now() + interval '1 h', sql => 'evil.f')",
+        &format!("{EVIL} SELECT hwheel.schedule('mine', now() + interval '1 h', sql => 'evil.f')"),
     )
     .unwrap();
     let insert = |run_as: &str, next: &str| {
@@ -424,7 +435,7 @@ fn only_a_member_of_a_role_writes_what_a_job_is_to_become() {
         )
     };
     let update = |key: &str, set: &str| format!("UPDATE hwheel.job SET {set} WHERE key = '{key}'");
-    // This says nothing new, so anybody may write it, and then the rest of the row must not change.
+    // This `next` repeats the row, so anybody may write it. Then the rest of the row must not change.
     execute_as(
         &db,
         "mallory",
@@ -439,11 +450,7 @@ fn only_a_member_of_a_role_writes_what_a_job_is_to_become() {
         insert("'boss'", r#"{"run_as": null}"#),
         insert("NULL", r#"{"run_as": "boss"}"#),
     ] {
-        let refusal = execute_as(&db, "mallory", &sql).unwrap_err();
-        assert!(
-            refusal.contains("is no member of the role"),
-            "{sql}: {refusal}"
-        );
+        refused(&db, "mallory", &sql, NO_MEMBER);
     }
     let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
     execute_as(
@@ -501,8 +508,8 @@ fn the_schema_belongs_to_a_role_that_can_do_nothing_else() {
     assert!(!node.log().contains("superuser"), "{}", node.log());
 }
 
-/// A function that has the rights of the owner of the schema serves its own table. Whoever may look at
-/// the schema has tables, and types with casts, too.
+/// A trigger function with the rights of the owner of the schema serves its own table alone. A role that
+/// may only read the schema can have temporary tables, and types with casts.
 #[test]
 fn no_trigger_of_the_schema_serves_the_table_of_somebody_else() {
     let server = Server::start();
@@ -525,49 +532,40 @@ fn no_trigger_of_the_schema_serves_the_table_of_somebody_else() {
     let table = format!("CREATE TEMP TABLE mine ({columns});");
     let trigger =
         "CREATE TRIGGER t AFTER DELETE ON mine FOR EACH ROW EXECUTE FUNCTION hwheel._follow();";
-    let refusal = execute_as(&db, "watcher", &format!("{table} {trigger} {row}")).unwrap_err();
-    assert!(
-        refusal.contains("permission denied for function hwheel._follow"),
-        "{refusal}"
+    refused(
+        &db,
+        "watcher",
+        &format!("{table} {trigger} {row}"),
+        "permission denied for function hwheel._follow",
     );
-    // The trigger may be older than the refusal. The cast runs with the rights of whoever needs it.
+    // The trigger may be older than the refusal. A cast would run with the rights of the function.
     db.execute("GRANT EXECUTE ON FUNCTION hwheel._follow() TO watcher");
     let cast = "CREATE FUNCTION pg_temp.cast(mine) RETURNS hwheel.job LANGUAGE plpgsql AS
             $$ BEGIN RAISE EXCEPTION 'the cast runs as %', current_user; END $$;
         CREATE CAST (mine AS hwheel.job) WITH FUNCTION pg_temp.cast(mine) AS IMPLICIT;";
     for cast in ["", cast] {
-        let refusal =
-            execute_as(&db, "watcher", &format!("{table} {cast} {trigger} {row}")).unwrap_err();
-        assert!(
-            refusal.contains("this trigger is for the table of jobs"),
-            "{refusal}"
+        refused(
+            &db,
+            "watcher",
+            &format!("{table} {cast} {trigger} {row}"),
+            "this trigger is for the table of jobs",
         );
     }
     assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
 }
 
-/// A member of the role has said how often it runs.
+/// The members of a role decide how often its job runs.
 #[test]
 fn only_a_member_of_a_role_makes_its_job_recur() {
     let server = Server::start();
-    let db = with_roles(&server);
-    execute_as(
-        &db,
-        "boss",
-        &format!("{SPY} SELECT hwheel.schedule('boss', now() + interval '1 h', sql => 'boss.look', run_as => 'boss')"),
-    )
-    .unwrap();
+    let db = with_a_job_of_boss(&server);
     for set in [
         "every = '1 s'",
         "cron = '* * * * *', zone = 'UTC'",
         r#"next = '{"every": "1 s"}'"#,
     ] {
         let sql = format!("UPDATE hwheel.job SET {set}");
-        let refusal = execute_as(&db, "mallory", &sql).unwrap_err();
-        assert!(
-            refusal.contains("is no member of the role"),
-            "{sql}: {refusal}"
-        );
+        refused(&db, "mallory", &sql, NO_MEMBER);
     }
     execute_as(
         &db,
@@ -601,7 +599,7 @@ fn a_role_that_is_gone_keeps_no_lease_of_others_from_running_out() {
     db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE run_as = 'boss' AND last_error LIKE '%does not exist%'");
 }
 
-/// Somebody may schedule jobs later: their numbers are not there to be had.
+/// A role that may insert rows cannot choose the number of a later job. That job could not be scheduled.
 #[test]
 fn nobody_takes_the_numbers_of_jobs_to_come() {
     let server = Server::start();
@@ -613,10 +611,11 @@ fn nobody_takes_the_numbers_of_jobs_to_come() {
                 'sql', 'note', 1, '1 s', '1 min' FROM generate_series(1, 3) g"
         )
     };
-    let refusal = execute_as(&db, "mallory", &row("id,", "g,")).unwrap_err();
-    assert!(
-        refusal.contains("violates check constraint \"job_id_fits\""),
-        "{refusal}"
+    refused(
+        &db,
+        "mallory",
+        &row("id,", "g,"),
+        "violates check constraint \"job_id_fits\"",
     );
     execute_as(&db, "mallory", &row("", "")).unwrap();
     // As when a backup is restored.
@@ -632,7 +631,7 @@ fn nobody_takes_the_numbers_of_jobs_to_come() {
         db.number("SELECT count(*) FROM hwheel.job WHERE id < 100"),
         1
     );
-    // Grants may be lost then.
+    // A restore may lose grants.
     db.execute("REVOKE SELECT ON SEQUENCE hwheel.job_id_seq FROM PUBLIC");
     execute_as(
         &db,
