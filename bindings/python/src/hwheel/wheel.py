@@ -120,8 +120,7 @@ class Timer:
         wheel = self._wheel
         events = wheel._events
         last, old = self._cookie, self._handle
-        was_armed = last in wheel._armed
-        if was_armed and not self._period_ns:
+        if last in wheel._armed and not self._period_ns:
             try:
                 if events.mod(old, time_ns, flags | IF_PENDING):
                     return True
