@@ -235,7 +235,7 @@ TEST(one_that_passed_before_a_jump_has_none)
 	CHECK_EQ(stats(w).pending, 100);
 }
 
-/* A thread that a busy machine lets wait wakes less often without slack, too. */
+/* On a busy machine the thread wakes less often without slack as well. Then the test counts again. */
 TEST(ten_thousand_wake_the_thread_a_tenth_as_often)
 {
 	for (int tries = 1;; tries++) {
@@ -413,7 +413,7 @@ TEST(slack_ends_with_the_clock)
 		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 		CHECK(left < 3602 * SEC);
 		CHECK_EQ(hwheel_advance(w, end - 1, events, 8, NULL), 1);
-		/* The second period leads there. */
+		/* The second deadline is in the last two seconds of the clock. */
 		CHECK_EQ(hwheel_every(later, first - 60 * SEC, 60 * SEC, slack, NULL, 1, HWHEEL_ABS, &t), 0);
 		CHECK_EQ(hwheel_advance(later, first - 40 * SEC, events, 8, NULL), 1);
 		CHECK_EQ(hwheel_advance(later, end - 1, events, 8, NULL), 1);

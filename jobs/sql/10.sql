@@ -1,5 +1,5 @@
--- The checks of version 10: rows of queues, and numbers and times of jobs, that no function writes. One
--- such row stopped all nodes.
+-- Version 10 refuses rows of queues, and numbers and times of jobs, that no function writes. One such
+-- row stopped all nodes.
 
 -- A limit becomes the nearest one that the table accepts. No job can be in a queue whose name does
 -- not fit.
@@ -12,7 +12,7 @@ UPDATE hwheel.queue SET rate = least(greatest(rate, 0.001), 100000)
 	WHERE rate NOT BETWEEN 0.001 AND 100000;
 UPDATE hwheel.queue SET tokens = 1 WHERE tokens NOT BETWEEN 0 AND 100000;
 UPDATE hwheel.queue SET last_tenant = NULL WHERE octet_length(last_tenant) NOT BETWEEN 1 AND 255;
--- Whoever has taken such a job, or claimed it, does so again.
+-- A node or an application that holds such a job has to claim or take the job again.
 UPDATE hwheel.job SET fence = 0, runs = least(greatest(runs, 0), 1000000000000000),
 		skipped = least(greatest(skipped, 0), 1000000000000000), losses = least(greatest(losses, 0), 100)
 	WHERE fence NOT BETWEEN 0 AND 1000000000000000 OR runs NOT BETWEEN 0 AND 1000000000000000
@@ -39,7 +39,7 @@ BEGIN
 	RETURN NULL;
 END $$;
 
--- As in version 9: a condition that is NULL fits. What a take changes has one trigger.
+-- As in version 9: a condition that is NULL fits. The columns that a take changes have one trigger.
 DO $$
 DECLARE
 	what text;
@@ -79,14 +79,15 @@ END $$;
 -- changes that no run changes. The other columns keep their triggers: for a statement that changes many
 -- rows a condition costs less than a function.
 --
--- Headers are those that schedule() takes. With others, such as a length of one's own, the request of
--- another job would get the answer to a part of this one.
+-- Headers are those that schedule() takes. With a wrong Content-Length, a server would take a part of
+-- this request for the next one, and another job would get that answer.
 --
--- What a job is to become fits as well: that is written when a run ends, together with other jobs.
+-- The `next` of a job fits as well. The end of a run writes the `next` of several jobs at once.
 --
--- A new job has a number that the table has given. Another one would stop who is given it later. Only
--- the owner of the table writes others, as when a backup is restored. A backup may be restored without
--- grants: then nobody may read what the table has given, and jobs are scheduled all the same.
+-- A new job has a number from the sequence. If somebody could choose a later number, the job that gets
+-- that number from the sequence could not be scheduled. Only the owner of the table chooses numbers, for
+-- example to restore a backup. A backup may be restored without grants. Then nobody may read the
+-- sequence, and the function does not look at the number.
 CREATE FUNCTION hwheel._refuse_misfit() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
 	misfit pg_catalog.text := hwheel._misfit(NEW);
@@ -121,7 +122,7 @@ DECLARE
 	definition text;
 	misfits text := '';
 BEGIN
-	-- The text of a time is read again.
+	-- The new function reads the times in these definitions again.
 	PERFORM set_config('DateStyle', 'ISO', true), set_config('IntervalStyle', 'postgres', true),
 		set_config('TimeZone', 'UTC', true);
 	FOR name, definition IN SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger
@@ -150,8 +151,8 @@ CREATE TRIGGER check_role_again
 	AFTER UPDATE OF kind, key, target, payload, run_as, every, cron, state, next ON hwheel.job
 	FOR EACH ROW WHEN (NEW.run_as IS NOT NULL OR NEW.next IS NOT NULL) EXECUTE FUNCTION hwheel._check_role();
 
--- An error is a text, too. The functions write it so that UTF-8 has it: this one is in
--- sql/interface.sql, too.
+-- An error is a text as well. The functions store it in characters that UTF-8 has. They use this
+-- function, which sql/interface.sql replaces.
 CREATE FUNCTION hwheel._readable(error text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -171,12 +172,11 @@ DO $$ BEGIN
 	END IF;
 END $$;
 
--- By this index a node finds the jobs that ended long ago. Without it, to look for them once an hour read
--- all live jobs.
+-- By this index a node finds the jobs that ended long ago. Without the index, its hourly look for them
+-- read all live jobs.
 CREATE INDEX job_over ON hwheel.job (state, finished_at) WHERE state IN ('done', 'dead');
 
--- What nothing calls any more. A call of an older node that is under way may fail, and is made
--- again.
+-- Nothing calls this function any more. If a call of an older node fails, the node repeats the call.
 DROP FUNCTION IF EXISTS hwheel._deferrable_writes();
 
 UPDATE hwheel.settings SET version = 10;

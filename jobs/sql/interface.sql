@@ -161,7 +161,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT convert_to(t, 'UTF8') FROM unnest(texts) t;
 $$;
 
--- The text of an error as nodes, workers and the program can read it. What UTF-8 lacks shows as bytes.
+-- The text of an error in characters that nodes, workers and the program can read. A character that
+-- UTF-8 lacks shows as bytes.
 CREATE OR REPLACE FUNCTION hwheel._readable(error text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -264,8 +265,8 @@ END $$;
 
 -- A run has ended, and its job was scheduled or moved meanwhile: it becomes what it was scheduled
 -- as. What the run left of it, as a dead job, stays. It runs as the owner of the schema:
--- _check_role() has looked at `next` when that was written. So it serves the table of jobs alone: the
--- rows of another table are what somebody else says, and their type may have casts of somebody else.
+-- _check_role() has looked at `next` when that was written. So it serves the table of jobs alone.
+-- Somebody else may have written the rows of another table, and the casts of their type.
 CREATE OR REPLACE FUNCTION hwheel._follow() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -887,11 +888,11 @@ CREATE OR REPLACE FUNCTION hwheel._requeue(name text) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	-- To ask for the state here would lead the planner to the index of all live jobs.
+	-- With the state in this query, the planner would use the index of all live jobs.
 	ids constant bigint[] := ARRAY(SELECT o.id FROM (SELECT j.id, j.queue FROM hwheel.job j
 		WHERE j.owner > 0 OFFSET 0) o WHERE o.queue = name);
 BEGIN
-	-- What is locked has started.
+	-- A job that is locked has started.
 	UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1
 		WHERE id = ANY (ARRAY(SELECT j.id FROM hwheel.job j WHERE j.id = ANY (ids) AND j.owner > 0
 			AND j.state = 'claimed' AND j.queue = name FOR UPDATE SKIP LOCKED));
@@ -1199,8 +1200,7 @@ BEGIN
 		END IF;
 	END IF;
 	IF q.max_running IS NOT NULL THEN
-		-- To ask for the state where the leases are looked up would lead the planner to the index of all
-		-- live jobs.
+		-- With the state in the inner query, the planner would use the index of all live jobs.
 		room := least(room, q.max_running - (SELECT count(*) FROM (SELECT j.queue, j.state, j.kind
 				FROM hwheel.job j WHERE j.lease_until IS NOT NULL OFFSET 0) j
 			WHERE j.queue = take.queue AND j.state = 'running' AND j.kind = 'app'));
@@ -1482,14 +1482,15 @@ CREATE OR REPLACE FUNCTION hwheel._wrapper(role name) RETURNS name LANGUAGE sql 
 	RETURN ('as ' || role)::name;
 
 -- Whoever writes a job that names a role, or revives one, has to be a member of the role. A node
--- is none, and writes one dead run of a job after the other. What the row says counts, and what it is
--- to become: each is written by itself, and together with the other.
+-- is none, and writes one dead run of a job after the other. The function checks the row itself
+-- and its `next`, because a statement may write either of them, or both.
 CREATE OR REPLACE FUNCTION hwheel._check_role() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	job hwheel.job;
 	wrapper oid;
-	-- What _follow() writes was checked before. The role may be gone since: the node that runs the job says so.
+	-- A row that _follow() writes was checked as a `next`. The role may be gone since then. In that case the
+	-- node that runs the job says so.
 	is_follow constant boolean := pg_trigger_depth() > 1
 		AND current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID);
 BEGIN
@@ -1514,14 +1515,16 @@ BEGIN
 	RETURN NEW;
 END $$;
 
--- What a job is to become when its run has ended: itself, or what somebody has scheduled meanwhile. A
--- text means the same to whoever wrote it and to the node that reads it.
+-- The job that follows when the run of a job has ended: the same one, or the one in `next`, which
+-- somebody has scheduled meanwhile. By the settings here a text in `next` means the same to its writer
+-- and to the node that reads it.
 CREATE OR REPLACE FUNCTION hwheel._becomes(job hwheel.job) RETURNS hwheel.job LANGUAGE sql STABLE
 SET DateStyle = 'ISO, MDY' SET IntervalStyle = 'postgres' SET TimeZone = 'UTC'
 SET timezone_abbreviations = 'Default'
 	RETURN jsonb_populate_record(job, coalesce((job).next, '{}') - '{id,key,next}'::text[]);
 
--- Why the table would refuse what a job is to become, or NULL. An index takes no longer keys.
+-- The name of the check by which the table would refuse the `next` of a job, or NULL. An index cannot
+-- take very long keys.
 CREATE OR REPLACE FUNCTION hwheel._next_misfit(job hwheel.job) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

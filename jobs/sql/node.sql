@@ -134,7 +134,7 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._bells(horizon timestamptz)
 RETURNS TABLE (queue text, due timestamptz)
 LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-	-- Read once: see _turn5(). So each job is late or near.
+	-- The time is read once, as in _turn5(). So each job is either late or near.
 	WITH RECURSIVE start AS MATERIALIZED (
 		SELECT clock_timestamp() AS at
 	), sample AS MATERIALIZED (
@@ -493,7 +493,7 @@ DECLARE
 	place  tid;
 	number bigint;
 BEGIN
-	-- A job that has a role is in the session of a node. Others write nothing here.
+	-- A job with a role runs in the session of a node. Other sessions may not write here.
 	IF NOT has_table_privilege(session_user, 'hwheel.node', 'UPDATE') THEN
 		RAISE insufficient_privilege USING MESSAGE = 'hwheel: this function is for nodes';
 	END IF;

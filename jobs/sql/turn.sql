@@ -175,7 +175,7 @@ LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 
 SET enable_bitmapscan = off SET enable_sort = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	-- Read once: see _turn5().
+	-- The time is read once, as in _turn5().
 	at     constant timestamptz := clock_timestamp();
 	ids    bigint[];
 	fences bigint[];
@@ -530,7 +530,7 @@ BEGIN
 	answer.ran := CASE WHEN is_calm THEN EXISTS (SELECT hwheel._lost_owners())
 		ELSE EXISTS (SELECT FROM hwheel.node n WHERE n.left_at IS NOT NULL
 			AND EXISTS (SELECT FROM hwheel.job j WHERE j.owner = n.id)) END;
-	-- To ask for the state as well would lead the planner to the index of all live jobs.
+	-- With the state in this query, the planner would use the index of all live jobs.
 	answer.alone := EXISTS (SELECT FROM hwheel.job WHERE lease_until < start);
 	answer.suspect := EXISTS (SELECT FROM hwheel.stop);
 	answer.exhausted := EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL);

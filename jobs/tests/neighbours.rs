@@ -547,7 +547,8 @@ fn the_table_refuses_rows_that_no_function_writes() {
     assert!(why.contains("violates check constraint"), "{why}");
 }
 
-/// What a job is to become is written when its run ends, together with what others are to become.
+/// The end of a run writes the `next` of several jobs at once. So the table refuses a `next` that does
+/// not fit, when somebody writes it.
 #[test]
 fn what_a_job_is_to_become_fits() {
     let db = database();
@@ -565,7 +566,7 @@ fn what_a_job_is_to_become_fits() {
         (r#"{"kind": null}"#, "job_next_fits"),
         (r#"{"headers": {"Host": "a"}}"#, "job_headers_fits"),
         (long.as_str(), "job_next_fits"),
-        // Who writes it may read a date in another way than a node does.
+        // The session of the writer may read dates in another order than that of a node.
         (
             r#"{"due": "31/12/2030"}"#,
             "date/time field value out of range",
@@ -589,7 +590,7 @@ fn what_a_job_is_to_become_fits() {
     db.wait("SELECT bool_and(state = 'waiting' AND next IS NULL) FROM hwheel.job");
 }
 
-/// Whoever may write the table of queues may have meant to stop a queue by a rate of 0.
+/// Changes of a queue that the table refuses. An administrator may try to stop a queue by a rate of 0.
 const QUEUES: [&str; 12] = [
     "rate = 0",
     "rate = -1",
@@ -741,17 +742,17 @@ fn a_session_that_is_older_than_the_jobs_reads_few_of_them() {
         "SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '1 day'], sql => 'note')
         FROM generate_series(1, 3000) i",
     );
-    // What the calls before have left behind is read, too.
+    // A call also reads the rows that earlier calls have left behind.
     for call in &calls {
         let read = read_by(&mut client, call);
         assert!(read <= 60, "{call}: {read}");
     }
 }
 
-/// How many rows of jobs a call reads. It is rolled back.
+/// The number of rows of jobs that a call reads. The call is rolled back.
 fn read_by(client: &mut Client, call: &str) -> i64 {
     let mut transaction = client.transaction().unwrap();
-    // A session may still count what it read in the transactions before.
+    // The counters of the session may still include earlier transactions.
     let sql = "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
         FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass";
     let before: i64 = transaction.query_one(sql, &[]).unwrap().get(0);

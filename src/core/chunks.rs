@@ -87,7 +87,7 @@ impl Chunks {
         // Relaxed: the Acquire of the stack covers it.
         let link = |number| self.chunk(number).next.load(Ordering::Relaxed);
         let free = || self.free.take(link);
-        // If all that are mapped were in use at some time, those that are not now are in the stack.
+        // Once each mapped chunk has been used, every chunk that is not in use is in the stack.
         free().or_else(|| self.take_fresh()).or_else(free)
     }
 
@@ -95,7 +95,7 @@ impl Chunks {
     #[cold]
     pub fn provide(&self, number: u64) -> Result<(), Error> {
         if cfg!(loom) {
-            return Ok(()); // Each execution would make them all.
+            return Ok(()); // Each execution would map all blocks anew.
         }
         let last = usize::try_from(number).map_or(NOTE_BLOCKS, |n| n / BLOCK);
         let blocks = &self.blocks[..=last.min(NOTE_BLOCKS - 1)];

@@ -229,7 +229,7 @@ impl Inboxes {
         self.add(&self.nodes, number)
     }
 
-    /// There are no such nodes.
+    /// Takes an `add_nodes` back: the nodes were not made.
     pub fn subtract_nodes(&self, number: u32) {
         self.nodes.fetch_sub(number, Ordering::Relaxed);
     }
