@@ -65,10 +65,9 @@
 //! From Kafka's purgatory comes the jump over empty buckets. Here no lock guards the truth about a
 //! timer, and a cancel takes constant time.
 //!
-//! A timer is a *node*: three records in three arrays. They are 16 hot bytes (state and link),
-//! which every call reads; 32 cold bytes, where 16 are the entry, the driver's alone, and 16 are
-//! function and cookie, which the setup writes and the driver reads; 32 rare bytes, for a period or
-//! a key.
+//! A timer is a *node*: four records in four arrays. They are 16 hot bytes (state and link), which
+//! every call reads; 16 bytes of the entry, the driver's alone; 16 bytes to fire (function and
+//! cookie), which the setup writes and the driver reads; 32 rare bytes, for a period or a key.
 //!
 //! A bucket is eight doubly linked lists, its *lanes*. A sweep walks them side by side. So it
 //! waits for the memory of eight timers at once, and needs no array of entries for that.

@@ -205,7 +205,7 @@ impl Buckets {
         let level = self.levels.level(tick, hand);
         if level == 0 {
             // It is visited within a turn of that level.
-            node.prefetch();
+            node.prefetch_all();
         }
         self.occupied.set(self.occupied.get() | 1 << level);
         let number = self.levels.bucket(tick, level);
@@ -283,7 +283,7 @@ impl Buckets {
     pub fn prefetch(&self, slab: &Slab, number: u32) {
         let used = self.numbered(number).turn.get().min(LANES);
         for lane in &self.lanes_of(number)[..used as usize] {
-            slab.records(lane.first.get()).prefetch();
+            slab.records(lane.first.get()).prefetch_all();
         }
     }
 
@@ -452,8 +452,8 @@ impl Emptied<'_> {
             lane.first.set(next);
             let next = slab.records(next);
             match VISITS {
-                true => next.prefetch(),
-                false => next.prefetch_cold(),
+                true => next.prefetch_all(),
+                false => next.prefetch_entry(),
             }
         } else {
             lane.first.set(0);

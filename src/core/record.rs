@@ -59,15 +59,6 @@ pub(crate) struct Entry {
     pub prev: Cell<u32>,
 }
 
-/// What the driver reads and writes where a timer fires: together, so that it is on one cache
-/// line.
-#[derive(Default)]
-#[repr(C, align(32))]
-pub(crate) struct Cold {
-    pub fire: Fire,
-    pub entry: Entry,
-}
-
 /// The words of periodic and keyed timers.
 #[derive(Default)]
 #[repr(C, align(32))]
@@ -84,7 +75,8 @@ pub(crate) struct Rare {
 }
 
 impl Fresh for Hot {}
-impl Fresh for Cold {}
+impl Fresh for Entry {}
+impl Fresh for Fire {}
 impl Fresh for Rare {}
 
 const TAG_BITS: u32 = 16;
@@ -155,9 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timer_is_sixteen_bytes_and_thirty_two() {
+    fn the_records_of_a_timer_have_sixteen_bytes_and_thirty_two() {
         assert_eq!(size_of::<Hot>(), 16);
-        assert_eq!(size_of::<Cold>(), 32);
+        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(size_of::<Fire>(), 16);
         assert_eq!(size_of::<Rare>(), 32);
     }
 

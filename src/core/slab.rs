@@ -26,7 +26,7 @@
 //! inside the pop. So the exchange cannot succeed with a wrong `j` (no ABA problem).
 
 use super::error::Error;
-use super::record::{Cold, Entry, Fire, Hot, Rare};
+use super::record::{Entry, Fire, Hot, Rare};
 use super::stack::{Stack, NUMBER};
 use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, RUN};
@@ -54,8 +54,9 @@ const _: () = assert!(BLOCK * BLOCKS - 1 <= NUMBER as usize);
 pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 
 /// Where the arrays of a block lie.
-const COLD_AT: usize = BLOCK * size_of::<Hot>();
-const RARE_AT: usize = COLD_AT + BLOCK * size_of::<Cold>();
+const ENTRY_AT: usize = BLOCK * size_of::<Hot>();
+const FIRE_AT: usize = ENTRY_AT + BLOCK * size_of::<Entry>();
+const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
 /// A block is a multiple of a huge page.
 const PAGES: usize = if CHECKED { 256 } else { 2 << 20 };
 const BLOCK_BYTES: usize = (RARE_AT + BLOCK * size_of::<Rare>()).next_multiple_of(PAGES);
@@ -107,41 +108,44 @@ impl<'s> Records<'s> {
         unsafe { &*self.at.cast() }
     }
 
+    /// Where the record of this node lies in the array at `array` of the block.
     #[inline(always)]
-    fn cold_at(self) -> *const u8 {
+    fn beside<T>(self, array: usize) -> *const T {
         let nth = self.index as usize % BLOCK;
-        let further = nth * (size_of::<Cold>() - size_of::<Hot>());
-        self.at.wrapping_add(COLD_AT + further)
-    }
-
-    #[inline(always)]
-    pub fn cold(self) -> &'s Cold {
-        // SAFETY: as above.
-        unsafe { &*self.cold_at().cast() }
-    }
-
-    /// Fetches what a look or a visit needs.
-    #[inline(always)]
-    pub fn prefetch(self) {
-        prefetch(self.at);
-        self.prefetch_cold();
-    }
-
-    /// Fetches the entry.
-    #[inline(always)]
-    pub fn prefetch_cold(self) {
-        prefetch(self.cold_at());
+        let further = nth.wrapping_mul(size_of::<T>().wrapping_sub(size_of::<Hot>()));
+        self.at.wrapping_add(array).wrapping_add(further).cast()
     }
 
     /// The driver's alone.
     #[inline(always)]
     pub fn entry(self) -> &'s Entry {
-        &self.cold().entry
+        // SAFETY: as above.
+        unsafe { &*self.beside(ENTRY_AT) }
     }
 
     #[inline(always)]
     pub fn fire(self) -> &'s Fire {
-        &self.cold().fire
+        // SAFETY: as above.
+        unsafe { &*self.beside(FIRE_AT) }
+    }
+
+    #[inline(always)]
+    pub fn prefetch_entry(self) {
+        prefetch(self.beside::<Entry>(ENTRY_AT));
+    }
+
+    /// Fetches what a look needs.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        prefetch(self.at);
+        self.prefetch_entry();
+    }
+
+    /// Fetches what a visit needs.
+    #[inline(always)]
+    pub fn prefetch_all(self) {
+        self.prefetch();
+        prefetch(self.beside::<Fire>(FIRE_AT));
     }
 }
 
@@ -207,7 +211,7 @@ impl Slab {
 
     /// Where the hot record of index 0 would lie, if those of a block lie at `at`.
     fn origin(at: *mut u8, block: usize) -> *mut u8 {
-        at.wrapping_sub(block * COLD_AT)
+        at.wrapping_sub(block * ENTRY_AT)
     }
 
     /// The value in the directory for a block that is not mapped.
@@ -219,7 +223,7 @@ impl Slab {
     fn place(&self, index: u32) -> *mut u8 {
         // Hidden, or the compiler computes the block from the handle a second time.
         let at = opaque((index % (1 << INDEX_BITS)) as usize * size_of::<Hot>());
-        let block = at / COLD_AT;
+        let block = at / ENTRY_AT;
         // The model checkers' slabs are smaller.
         if BLOCK * BLOCKS < 1 << INDEX_BITS && block >= BLOCKS {
             return self.nowhere(block).wrapping_add(at);
@@ -303,7 +307,8 @@ impl Slab {
         // SAFETY: zeroed bytes for all of it, seen by nobody else yet.
         unsafe {
             init(fresh.cast::<Hot>(), BLOCK);
-            init(fresh.add(COLD_AT).cast::<Cold>(), BLOCK);
+            init(fresh.add(ENTRY_AT).cast::<Entry>(), BLOCK);
+            init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
             init(fresh.add(RARE_AT).cast::<Rare>(), BLOCK);
         }
         let origin = Self::origin(fresh, block);
@@ -502,7 +507,7 @@ impl Slab {
 
     /// Bytes of the records that were handed out so far, without the rare ones.
     pub fn bytes(&self) -> u64 {
-        let one = size_of::<Hot>() + size_of::<Cold>();
+        let one = size_of::<Hot>() + size_of::<Entry>() + size_of::<Fire>();
         ((self.bump.load(Ordering::Relaxed) - FIRST) as usize * one) as u64
     }
 
@@ -513,7 +518,7 @@ impl Slab {
             let entry = entry.load(Ordering::Acquire);
             if entry != self.nowhere(block) {
                 // SAFETY: mapped by `map_block`.
-                unsafe { unmap(entry.wrapping_add(block * COLD_AT), BLOCK_BYTES) };
+                unsafe { unmap(entry.wrapping_add(block * ENTRY_AT), BLOCK_BYTES) };
             }
         }
     }

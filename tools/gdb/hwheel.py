@@ -51,7 +51,7 @@ FLAGS_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 8, 26, 26, 54
 EXPONENT_SHIFT, EXPONENT = 6, 3 << 6
 GENERATION = (1 << LOW_BITS) - (1 << FLAGS_BITS)
 UNIT_BITS = 9
-HOT_SIZE, COLD_SIZE, RARE_SIZE = 16, 32, 32
+HOT_SIZE, ENTRY_SIZE, FIRE_SIZE, RARE_SIZE = 16, 16, 16, 32
 BLOCK_BITS, FIRST, SMALL = 17, 64, 1 << 15
 # Inboxes: src/core/inbox.rs.
 THREADS, INBOX, PAGE = 1 << 15, 256, 4096
@@ -153,9 +153,10 @@ class Wheel:
         base = read(self.address + LAYOUT["wheel.slab.directory"] + 8 * block)
         hot = (base + index * HOT_SIZE) % (1 << 64)
         nth = index % nodes
-        cold = hot + nodes * HOT_SIZE + nth * (COLD_SIZE - HOT_SIZE)
-        rare = hot + nodes * (HOT_SIZE + COLD_SIZE) + nth * (RARE_SIZE - HOT_SIZE)
-        return read(hot), read(hot + 8), cold, rare
+        fires = HOT_SIZE + ENTRY_SIZE
+        fire = hot + nodes * fires + nth * (FIRE_SIZE - HOT_SIZE)
+        rare = hot + nodes * (fires + FIRE_SIZE) + nth * (RARE_SIZE - HOT_SIZE)
+        return read(hot), read(hot + 8), fire, rare
 
     def timer(self, handle):
         """The timer of a handle, or None if it does not exist here."""
