@@ -5,7 +5,7 @@
 //! call, so that it costs the short way no register.
 
 use super::{Arm, How, Node};
-use crate::core::error::{answer, Answer, Error};
+use crate::core::error::{answer, Answer};
 use crate::core::inbox::{number_of, Thread};
 use crate::core::link::{Link, Place};
 use crate::core::record::Hot;
@@ -57,36 +57,64 @@ impl Wheel {
         was.into()
     }
 
-    /// The shortest way to arm, by the owner.
+    /// The shortest way to arm, by the owner, of a timer whose entry is early enough.
     #[inline(never)]
     fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         let identity = caller.identity();
-        if !self.gate.owner().is(identity) {
-            return Error::NotOwner as Answer;
-        }
         let gate = self.gate.seen();
         let tick = self.ticks.at_or_after_exactly(ns);
         let beyond = gate.beyond(tick);
-        if ns >= EXACT_BELOW || beyond >= self.ticks.near || !is_well_formed(handle) {
+        if !self.gate.owner().is(identity)
+            || ns >= EXACT_BELOW
+            || beyond >= self.ticks.near
+            || !is_well_formed(handle)
+        {
             return self.arm_slowly(handle, ns, caller);
         }
         let hot = self.slab.hot(index_of(handle));
         // Relaxed, both: the owner's words.
         let state = StateWord(hot.state.load(Ordering::Relaxed));
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        if (state.differs_from(handle) | link.differs_from(handle)) != 0 {
-            return self.arm_slowly(handle, ns, caller);
+        if state.differs_from(handle) != 0 {
+            return self.arm_slowly_at(handle, tick, caller);
         }
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if gate.beyond(link.near_tick(handle)) > beyond {
+            return self.arm_owned_early(handle, tick, caller);
+        }
+        self.store_armed(hot, state, (handle, tick), number_of(identity))
+            .into()
+    }
+
+    /// Arms a timer of the owner that needs an entry.
+    #[inline(never)]
+    fn arm_owned_early(&self, handle: Handle, tick: u64, caller: &impl Caller) -> Answer {
+        let hot = self.slab.hot(index_of(handle));
+        // Relaxed, both: the owner's words.
+        let state = StateWord(hot.state.load(Ordering::Relaxed));
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if link.differs_from(handle) != 0 {
+            return self.arm_slowly_at(handle, tick, caller);
+        }
+        let was = self.store_armed(hot, state, (handle, tick), caller.thread_at_hand());
+        self.place_owned(caller, index_of(handle), tick, was)
+    }
+
+    /// Step arm.exchange of the owner: whether the timer was pending.
+    #[inline(always)]
+    fn store_armed(
+        &self,
+        hot: &Hot,
+        state: StateWord,
+        (handle, tick): (Handle, u64),
+        thread: Thread,
+    ) -> bool {
         // Release: for threads that ask about the timer.
         hot.state
             .store(StateWord::plain_armed(handle, tick).0, Ordering::Release);
         let was = state.is_armed();
-        probe!(start, self, handle, ns, was);
-        self.inboxes.of(number_of(identity)).count.arm(was);
-        match gate.beyond(link.near_tick(handle)) > beyond {
-            true => self.place_owned(caller, index_of(handle), tick, was),
-            false => was.into(),
-        }
+        probe!(start, self, handle, self.ticks.ns(tick), was);
+        self.inboxes.of(thread).count.arm(was);
+        was
     }
 
     /// Arms a timer whose link has no tick that is early enough: with a note of its `OWN`, or
