@@ -82,6 +82,12 @@ impl Link {
         (self.0 ^ handle) >> VALUE_BITS
     }
 
+    /// This link with a tick, or 0 for no reason: what the driver writes.
+    #[inline(always)]
+    pub fn with_tick(self, tick: u64) -> Self {
+        Link(self.0 & !VALUE | tick)
+    }
+
     /// This link with another high part.
     pub fn with_high(self, high: u64) -> Self {
         Link(self.0 & VALUE | high << VALUE_BITS)
@@ -90,14 +96,13 @@ impl Link {
     /// Another reason with the same high part.
     #[inline]
     pub fn with(self, reason: Reason) -> Self {
-        let value = match reason {
+        self.with_tick(match reason {
             Reason::Nothing => 0,
             Reason::Tick(tick) => tick,
             Reason::Note(place) => {
                 NOTES + (u64::from(place.thread) << PLACE_BITS | place.number & PLACE)
             }
-        };
-        Link(self.0 & !VALUE | value)
+        })
     }
 
     #[inline]

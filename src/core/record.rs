@@ -15,7 +15,7 @@
 //! written it: the period is written before the timer is marked RARE, the others before
 //! it is marked EXACT. The kind is not written for a timer that becomes periodic later.
 
-use super::link::{Link, Reason};
+use super::link::Link;
 use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
 use core::cell::Cell;
 
@@ -28,12 +28,13 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    /// Writes a reason into the link of a timer in an owned wheel. The owner's own call.
+    /// Writes a tick, or 0 for no reason, into the link of a timer in an owned wheel. The owner's
+    /// own call.
     #[inline(always)]
-    pub fn set_reason(&self, reason: Reason) {
+    pub fn set_tick(&self, tick: u64) {
         // Relaxed: the owner's word. Release: for threads that read the high part.
         let link = Link(self.link.load(Ordering::Relaxed));
-        self.link.store(link.with(reason).0, Ordering::Release);
+        self.link.store(link.with_tick(tick).0, Ordering::Release);
     }
 }
 

@@ -37,25 +37,24 @@ impl Wheel {
         if due == NEVER && placed == 0 {
             due = state.was_due(d.hand.get());
         }
-        let reason = match due {
-            NEVER if placed == 0 => Reason::Nothing,
-            NEVER => Reason::Tick(placed),
+        let tick = match due {
+            NEVER => placed,
             due => self.place_by(d, node, due),
         };
         // look.point. Mostly the link names this note. Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
-        if link != link.with(Reason::Note(place)) || !self.exchange_link(hot, link, reason) {
-            self.point(hot, reason);
+        if link != link.with(Reason::Note(place)) || !self.exchange_link(hot, link, tick) {
+            self.point(hot, tick);
         }
     }
 
     #[inline(always)]
-    fn exchange_link(&self, hot: &Hot, link: Link, reason: Reason) -> bool {
+    fn exchange_link(&self, hot: &Hot, link: Link, tick: u64) -> bool {
         if self.gate.is_plain() {
-            hot.set_reason(reason);
+            hot.set_tick(tick);
             return true;
         }
-        let next = link.with(reason);
+        let next = link.with_tick(tick);
         // AcqRel: the entry; pairs with arm.read.
         hot.link
             .compare_exchange(link.0, next.0, Ordering::AcqRel, Ordering::Acquire)
@@ -63,23 +62,28 @@ impl Wheel {
     }
 
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
-    /// enough. Returns the reason for a visit.
-    #[inline(never)]
-    fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> Reason {
+    /// enough. Returns the tick of the entry, or 0 if that is overdue.
+    #[inline(always)]
+    fn place_at_once(&self, d: &Driver, node: Records<'_>, due: u64) -> u64 {
         let hand = d.hand.get();
         let tick = node.entry().tick.get();
         if tick != 0 {
             if tick <= due || tick <= hand {
-                return Reason::Tick(tick);
+                return tick;
             }
             d.buckets.remove(&self.slab, node);
         }
         if due <= hand {
             d.buckets.place_overdue(&self.slab, node, hand);
-            return Reason::Nothing;
+            return 0;
         }
         d.buckets.place(&self.slab, node, due, hand);
-        Reason::Tick(due)
+        due
+    }
+
+    #[inline(never)]
+    fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> u64 {
+        self.place_at_once(d, node, due)
     }
 
     /// Sees to an entry of the owner's timer at or before `tick`, which is after the hand. Returns
@@ -95,11 +99,11 @@ impl Wheel {
         // SAFETY: the owner alone drives. It is in no call that drives, or inside a callback.
         let d = unsafe { self.driver.open_within(self.is_driven()) };
         let node = self.slab.records(index);
-        let reason = self.place_by(&d, node, tick);
+        let placed = self.place_at_once(&d, node, tick);
         // Relaxed: the owner relies on the entry, whatever the link says.
         let link = Link(node.hot().link.load(Ordering::Relaxed));
         if !link.is_note() || !self.inboxes.holds(link.place()) {
-            node.hot().set_reason(reason);
+            node.hot().set_tick(placed);
         }
         if self.alarm.lower_own(tick) {
             // If it is cancelled or moved, the next drive looks for another one.
@@ -121,8 +125,8 @@ impl Wheel {
         // SAFETY: the calling thread drives. It is inside of a callback, where all is cells.
         let d = unsafe { self.driver.open_within(true) };
         let node = self.slab.records(index);
-        let reason = self.place_by(&d, node, tick);
-        self.point_at_once(node.hot(), reason);
+        let placed = self.place_by(&d, node, tick);
+        self.point_at_once(node.hot(), placed);
     }
 
     /// The sleep ends too late for a timer of the owner's.
@@ -136,14 +140,14 @@ impl Wheel {
 
     /// Step look.point.
     #[cold]
-    pub(super) fn point(&self, hot: &Hot, reason: Reason) {
+    pub(super) fn point(&self, hot: &Hot, tick: u64) {
         loop {
             // Acquire: pairs with arm.publish.
             let link = Link(hot.link.load(Ordering::Acquire));
             match link.reason() {
                 Reason::Note(place) if self.inboxes.holds(place) => return,
-                seen if seen == reason => return,
-                _ if self.exchange_link(hot, link, reason) => return,
+                _ if link == link.with_tick(tick) => return,
+                _ if self.exchange_link(hot, link, tick) => return,
                 _ => {}
             }
         }
@@ -154,17 +158,17 @@ impl Wheel {
     pub(super) fn place_later(&self, d: &Driver, node: Records<'_>, due: u64) {
         if due != NEVER {
             d.buckets.place(&self.slab, node, due, d.hand.get());
-            self.point_at_once(node.hot(), Reason::Tick(due));
+            self.point_at_once(node.hot(), due);
         }
     }
 
     /// Step look.point of a timer whose link mostly names a tick, for example that of the visit.
     #[inline(always)]
-    fn point_at_once(&self, hot: &Hot, reason: Reason) {
+    fn point_at_once(&self, hot: &Hot, tick: u64) {
         // Relaxed: the exchange decides.
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if link.is_note() || !self.exchange_link(hot, link, reason) {
-            self.point(hot, reason);
+        if link.is_note() || !self.exchange_link(hot, link, tick) {
+            self.point(hot, tick);
         }
     }
 }

@@ -20,7 +20,7 @@
 use super::words::{Driver, Settled};
 use crate::core::alarm::Sleeper;
 use crate::core::buckets::First;
-use crate::core::link::{Link, Reason};
+use crate::core::link::Link;
 use crate::core::record::Hot;
 use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER, STEP};
@@ -183,13 +183,13 @@ impl Wheel {
         if due.is_some_and(|due| due <= tick) {
             return Some((number, tick));
         }
-        let reason = due.map_or(Reason::Nothing, Reason::Tick);
-        let was_there = self.replace(hot, Reason::Tick(tick), reason);
+        let next = due.unwrap_or(0);
+        let was_there = self.replace(hot, tick, next);
         // settle.again. Acquire: as above.
         if hot.state.load(Ordering::Acquire) != state.0 {
             // A thread may have relied on the entry.
             if was_there {
-                self.replace(hot, reason, Reason::Tick(tick));
+                self.replace(hot, next, tick);
             }
             return Some((number, tick));
         }
@@ -197,11 +197,11 @@ impl Wheel {
         due.map(|due| (d.buckets.place(&self.slab, node, due, hand), due))
     }
 
-    /// Replaces a reason in a link, if it is there. Another thread may change the high part
-    /// meanwhile. Followed by a fence.
-    fn replace(&self, hot: &Hot, from: Reason, to: Reason) -> bool {
+    /// Replaces a tick in a link, if it is there; 0 stands for no reason. Another thread may change
+    /// the high part meanwhile. Followed by a fence.
+    fn replace(&self, hot: &Hot, from: u64, to: u64) -> bool {
         if self.gate.is_plain() {
-            hot.set_reason(to);
+            hot.set_tick(to);
             return true;
         }
         // Acquire, both: pairs with arm.publish. Release: pairs with arm.read.
@@ -209,7 +209,7 @@ impl Wheel {
             .link
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
                 let link = Link(link);
-                (link.reason() == from).then(|| link.with(to).0)
+                (link == link.with_tick(from)).then(|| link.with_tick(to).0)
             });
         fence_after_rmw();
         replaced.is_ok()
