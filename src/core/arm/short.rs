@@ -60,10 +60,9 @@ impl Wheel {
     /// The shortest way to arm, by the owner, of a timer whose entry is early enough.
     #[inline(never)]
     fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        let identity = caller.identity();
-        let gate = self.gate.seen();
         let tick = self.ticks.at_or_after_exactly(ns);
-        let beyond = gate.beyond(tick);
+        let beyond = self.gate.seen().beyond(tick);
+        let identity = caller.identity();
         if !self.gate.owner().is(identity)
             || ns >= EXACT_BELOW
             || beyond >= self.ticks.near
@@ -78,7 +77,7 @@ impl Wheel {
             return self.arm_slowly_at(handle, tick, caller);
         }
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if gate.beyond(link.near_tick(handle)) > beyond {
+        if self.gate.seen().beyond(link.near_tick(handle)) > beyond {
             return self.arm_owned_early(handle, tick, caller);
         }
         self.store_armed(hot, state, (handle, tick), number_of(identity))
