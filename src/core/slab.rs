@@ -110,7 +110,7 @@ impl<'s> Records<'s> {
 
     /// Where the record of this node lies in the array at `array` of the block.
     #[inline(always)]
-    fn beside<T>(self, array: usize) -> *const T {
+    fn in_array<T>(self, array: usize) -> *const T {
         let nth = self.index as usize % BLOCK;
         let further = nth.wrapping_mul(size_of::<T>().wrapping_sub(size_of::<Hot>()));
         self.at.wrapping_add(array).wrapping_add(further).cast()
@@ -120,18 +120,18 @@ impl<'s> Records<'s> {
     #[inline(always)]
     pub fn entry(self) -> &'s Entry {
         // SAFETY: as above.
-        unsafe { &*self.beside(ENTRY_AT) }
+        unsafe { &*self.in_array(ENTRY_AT) }
     }
 
     #[inline(always)]
     pub fn fire(self) -> &'s Fire {
         // SAFETY: as above.
-        unsafe { &*self.beside(FIRE_AT) }
+        unsafe { &*self.in_array(FIRE_AT) }
     }
 
     #[inline(always)]
     pub fn prefetch_entry(self) {
-        prefetch(self.beside::<Entry>(ENTRY_AT));
+        prefetch(self.in_array::<Entry>(ENTRY_AT));
     }
 
     /// Fetches what a look needs.
@@ -145,7 +145,7 @@ impl<'s> Records<'s> {
     #[inline(always)]
     pub fn prefetch_all(self) {
         self.prefetch();
-        prefetch(self.beside::<Fire>(FIRE_AT));
+        prefetch(self.in_array::<Fire>(FIRE_AT));
     }
 }
 
