@@ -416,9 +416,13 @@ impl Emptied<'_> {
     }
 
     /// Takes the first entry of the lane whose turn it is: its node and tick. `None` if the bucket
-    /// is empty. `VISITS` says whether the timers are visited.
+    /// is empty. `fetch` fetches what is needed of the next one.
     #[inline(always)]
-    pub fn take_first<'s, const VISITS: bool>(&self, slab: &'s Slab) -> Option<(Records<'s>, u64)> {
+    pub fn take_first<'s>(
+        &self,
+        slab: &'s Slab,
+        fetch: impl FnOnce(Records<'s>),
+    ) -> Option<(Records<'s>, u64)> {
         for _ in 0..self.used {
             let turn = self.bucket.from.get();
             let next = turn + 1;
@@ -428,7 +432,7 @@ impl Emptied<'_> {
             let lane = &self.lanes[turn as usize % LANES as usize];
             let first = lane.first.get();
             if first != 0 {
-                return Some(self.take_first_of::<VISITS>(slab, lane, first));
+                return Some(self.take_first_of(slab, lane, first, fetch));
             }
         }
         self.buckets.clear_mark(self.number);
@@ -436,11 +440,12 @@ impl Emptied<'_> {
     }
 
     #[inline(always)]
-    fn take_first_of<'s, const VISITS: bool>(
+    fn take_first_of<'s>(
         &self,
         slab: &'s Slab,
         lane: &Lane,
         first: u32,
+        fetch: impl FnOnce(Records<'s>),
     ) -> (Records<'s>, u64) {
         let popped = slab.records(first);
         let entry = popped.entry();
@@ -450,11 +455,7 @@ impl Emptied<'_> {
             // state word, which waits for all writes before it.
             self.buckets.torn.set(self.number);
             lane.first.set(next);
-            let next = slab.records(next);
-            match VISITS {
-                true => next.prefetch_all(),
-                false => next.prefetch_entry(),
-            }
+            fetch(slab.records(next));
         } else {
             lane.first.set(0);
             lane.last.set(0);

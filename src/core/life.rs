@@ -41,8 +41,8 @@ impl Wheel {
             return Err(Error::Shutdown);
         }
         let thread = caller.thread()?;
-        if !self.gate.is_owned() {
-            // The arms that follow lack no memory.
+        if !self.is_plainly_mine(caller) {
+            // The arms that follow lack no memory. So a sender frees no node of a message.
             self.inboxes.reserve(thread)?;
         }
         let index = self.alloc(caller, thread)?;

@@ -2,7 +2,8 @@
 //!
 //! The *owner* makes, arms, moves, cancels and frees timers, and drives. It takes the steps of a
 //! shared wheel, with plain stores: no other thread changes a timer of it. An arm places the entry
-//! at once. So there is no note to take, and no second look.
+//! at once. So there is no note to take, and no second look. A cascade drops or moves the entry of
+//! a timer that was cancelled or moved since.
 //!
 //! ```text
 //!   shared   any thread arms; the owner's word is 0

@@ -6,7 +6,8 @@
 //!   take.*, look.*  the notes
 //!   sweep.empty     the overdue bucket, then the slot of each tick on each level, from the top
 //!                   level down: the entries of a higher level go nearer to the hand, those of
-//!                   this tick to the lowest level; there each entry is a visit
+//!                   this tick to the lowest level; there each entry is a visit; in an owned
+//!                   wheel the entry of a timer that rests or is due later goes at once
 //!   sweep.end       next_visit: lowered to the tick of the next entry
 //! ```
 //! A call that stops in the middle leaves the rest to the next call, and `next_visit` at the
@@ -17,7 +18,8 @@ use super::event::Sink;
 use super::visit::Visits;
 use super::words::{Driver, Settled};
 use crate::core::inbox::Thread;
-use crate::core::state::{NEVER, STEP};
+use crate::core::slab::Records;
+use crate::core::state::{StateWord, NEVER, STEP};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
 
@@ -132,18 +134,43 @@ fn empty_levels<S: Sink>(d: &Driver, v: &mut Visits<'_, S>) {
     }
 }
 
-/// Places the entries of a bucket again, nearer to the hand, up to where the sweep stops.
+/// Places the entries of a bucket again, nearer to the hand, up to where the sweep stops. In an
+/// owned wheel it first looks at the timers: many were cancelled or moved since.
 fn cascade<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
-    let (slab, hand) = (&v.wheel.slab, d.hand.get());
+    let (wheel, slab, hand) = (v.wheel, &v.wheel.slab, d.hand.get());
     let emptied = d.buckets.empty(slab, bucket);
     d.buckets.prefetch(slab, bucket);
-    while let Some((node, tick)) = emptied.take_first::<false>(slab) {
-        probe!(cascade, v.wheel, tick);
-        d.buckets.place(slab, node, tick, hand);
+    let settles = wheel.gate.is_plain();
+    let fetch = |next: Records<'_>| match settles {
+        true => next.prefetch(),
+        false => next.prefetch_entry(),
+    };
+    while let Some((node, tick)) = emptied.take_first(slab, fetch) {
+        probe!(cascade, wheel, tick);
+        let tick = match settles {
+            true => settled(node, tick, hand),
+            false => tick,
+        };
+        if tick != NEVER {
+            d.buckets.place(slab, node, tick, hand);
+        }
         if v.stops_behind_one() {
             return;
         }
     }
+}
+
+/// Where the entry of a timer goes in an owned wheel: to the tick at which the timer is due, or
+/// nowhere. No other thread relies on the entry.
+fn settled(node: Records<'_>, tick: u64, hand: u64) -> u64 {
+    let hot = node.hot();
+    // Relaxed: the owner's word, or that of a message, which has a note.
+    let state = StateWord(hot.state.load(Ordering::Relaxed));
+    let due = state.due(hand).max(tick);
+    if due != tick {
+        hot.set_tick(if due == NEVER { 0 } else { due });
+    }
+    due
 }
 
 /// Visits the timers in a bucket, up to where the sweep stops. Their ticks are not after the hand.
@@ -157,7 +184,7 @@ fn visit_all<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
             d.buckets.prefetch(slab, next);
         }
     }
-    while let Some((node, _)) = emptied.take_first::<true>(slab) {
+    while let Some((node, _)) = emptied.take_first(slab, Records::prefetch_all) {
         if !v.visit(d, node) {
             v.stop = true;
             return;

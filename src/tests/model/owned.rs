@@ -148,6 +148,14 @@ fn owned_message_in_a_node_with_an_entry() {
     }
 }
 
+/// The same entry is on its way to a lower level.
+#[test]
+fn owned_message_in_a_node_with_an_entry_that_cascades() {
+    for due in [2, 3, 4] {
+        message_against(|| with_an_entry(3), due, Advance(2));
+    }
+}
+
 /// The owner arms a timer of its own meanwhile, and moves it, and fires it.
 #[test]
 fn owned_message_against_arms_of_the_owner() {

@@ -173,6 +173,29 @@ fn race_1b_rely_against_a_look_and_a_visit() {
     }
 }
 
+/// Race 1b: the entry of a timer that rests goes to a lower level, while a thread relies on it.
+#[test]
+fn race_1b_rely_against_a_cascade() {
+    for arm in [World::arm, World::short_arm] {
+        for due in [3, 4] {
+            duel(
+                || {
+                    let (w, t) = placed(3);
+                    w.cancel(0, t);
+                    (w, t)
+                },
+                move |(w, t)| arm(w, 1, *t, due),
+                |(w, _)| w.advance(2),
+                move |(w, t), was, fired| {
+                    assert_eq!((was, fired), (false, 0));
+                    assert_eq!((w.due(*t), w.advance(due - 1)), (due, 0));
+                    assert_eq!(w.advance(due), 1, "late or lost");
+                },
+            );
+        }
+    }
+}
+
 /// A wheel with a timer that is due at tick 1, and another one that has an entry at tick 4, and
 /// perhaps rests.
 fn one_that_arms_another(rests: bool) -> (World, Handle) {
