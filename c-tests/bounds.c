@@ -250,3 +250,20 @@ TEST(a_jump_of_the_clock_is_bounded_too)
 	} while (run.left);
 	CHECK(turns > 1000);
 }
+
+/* Also a bound that has more than 32 bits. */
+TEST(no_bound_is_too_large)
+{
+	const uint64_t most = UINT64_C(1) << 32;
+	struct hwheel_run run = at_most(most, 0);
+
+	if (getenv("HWHEEL_LONG") == NULL)
+		SKIP("HWHEEL_LONG=1 fires 2^32 timers, which takes minutes");
+
+	WHEEL w = ktap_manual(1000, 0, 0, 0);
+
+	CHECK_EQ(hwheel_every(w, 1000, 1000, 0, NULL, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, (most + 1000) * 1000, NULL, 0, &run), 0);
+	CHECK_EQ(stats(w).fired, most);
+	CHECK_EQ(run.left, 1);
+}

@@ -110,7 +110,7 @@ impl Bounds {
 
     /// The maximum number of timers to fire; zero for no limit.
     pub fn timers(mut self, most: u32) -> Bounds {
-        self.items = most;
+        self.items = most.into();
         self
     }
 

@@ -64,8 +64,7 @@ unsafe fn drive(
         // SAFETY: the caller's promise.
         let given = unsafe { extensible(run) }?;
         let bounds = Bounds {
-            // More than a call can fire is no limit.
-            items: given.max_fired.try_into().unwrap_or(0),
+            items: given.max_fired,
             ns: time(given.max_ns)?,
         };
         // SAFETY: the caller's promise.

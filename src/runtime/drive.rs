@@ -43,7 +43,7 @@ pub(crate) struct Driven {
 /// Bounds for one call that drives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
-    pub(crate) items: u32,
+    pub(crate) items: u64,
     pub(crate) ns: u64,
 }
 
@@ -64,7 +64,7 @@ impl Bounds {
 /// Bounds of a call that has begun: the number of items, or 0, and when the time is up.
 #[derive(Clone, Copy)]
 pub(super) struct Until {
-    items: u32,
+    items: u64,
     end: u64,
 }
 
@@ -352,7 +352,7 @@ struct Firing<'h, 'e> {
     /// It ends when the tick thread is to stop, or has bounds: the number of items
     /// that are left, and when the time is up.
     bounded: bool,
-    items: u32,
+    items: u64,
     end: u64,
 }
 

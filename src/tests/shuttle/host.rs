@@ -358,7 +358,7 @@ impl World {
             room != 0
         };
         let bounds = Bounds {
-            items: rng.below(4) as u32,
+            items: rng.below(4),
             ns: 0,
         };
         let driven = match self.is_manual() {

@@ -67,7 +67,7 @@ impl Looping {
             // Before the poll, which serves all that had woken it.
             *self.woken.lock().unwrap() = false;
             let bounds = Bounds {
-                items: rng.below(4) as u32,
+                items: rng.below(4),
                 ns: 0,
             };
             let run = match self.w.is_manual() {
