@@ -166,7 +166,7 @@ TEST(every_error_has_words_of_its_own)
 {
 	static const int errors[] = {
 		EINVAL, ESTALE, ENOSPC, ENOMEM, EBUSY, EDEADLK, ESHUTDOWN, E2BIG, EMFILE,
-		ENFILE, EAGAIN, EUSERS,
+		ENFILE, EAGAIN, EUSERS, EPERM, ENOSYS,
 	};
 	enum { N = sizeof errors / sizeof errors[0] };
 

@@ -318,6 +318,7 @@ struct hwheel_options {
  * * -EUSERS - the wheel is to be an owned one, and 32767 other threads of the
  *   process use timers.
  * * -EAGAIN - the system cannot start the workers.
+ * * -EPERM, -ENOSYS - a filter of system calls refuses the workers.
  *
  * Context: any thread. May block in the kernel for memory.
  */
@@ -1016,6 +1017,7 @@ struct hwheel_run {
  * * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
  *   hwheel_options.wake.
  * * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
+ * * -EPERM, -ENOSYS - a filter of system calls refuses a timerfd.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Never blocks.

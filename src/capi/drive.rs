@@ -194,6 +194,7 @@ pub unsafe extern "C" fn hwheel_poll(
 /// * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
 ///   hwheel_options.wake.
 /// * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
+/// * -EPERM, -ENOSYS - a filter of system calls refuses a timerfd.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks.

@@ -38,6 +38,7 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 /// * -EUSERS - the wheel is to be an owned one, and 32767 other threads of the
 ///   process use timers.
 /// * -EAGAIN - the system cannot start the workers.
+/// * -EPERM, -ENOSYS - a filter of system calls refuses the workers.
 ///
 /// Context: any thread. May block in the kernel for memory.
 #[no_mangle]

@@ -55,6 +55,7 @@ pub(crate) fn words(error: i32) -> Option<&'static CStr> {
         libc::EMFILE => c"the process has no free descriptor",
         libc::ENFILE => c"the system has no free descriptor",
         libc::EAGAIN => c"the system cannot start a thread",
+        libc::ENOSYS => c"the system refuses",
         _ => return None,
     })
 }
