@@ -409,6 +409,49 @@ TEST(a_thread_whose_first_timer_comes_at_its_end_keeps_no_number)
 	in_a_child(more_ends_than_numbers);
 }
 
+static void own_in_this_round(void *left)
+{
+	if ((intptr_t)left > 1)
+		CHECK_EQ(pthread_setspecific(last_key, (void *)((intptr_t)left - 1)), 0);
+	else
+		CHECK_EQ(hwheel_own(of_all), 0);
+}
+
+/* The kernel forgets a thread some time after the C library does. */
+static int own_soon(void)
+{
+	int got = -EBUSY;
+
+	for (int ms = 0; got == -EBUSY && ms < 10000; ms++) {
+		if (ms != 0)
+			usleep(1000);
+		got = hwheel_own(of_all);
+	}
+	return got;
+}
+
+static void more_owners_than_numbers(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .owned = 1 };
+
+	alarm(2 * PATIENCE_S);
+	of_all = ktap_made(&o);
+	CHECK_EQ(pthread_key_create(&last_key, own_in_this_round), 0);
+	for (intptr_t n = 0; n < 33000; n++) {
+		CHECK_EQ(hwheel_disown(of_all), 0);
+		ktap_in_a_thread(use_at_the_end, (void *)(n % ROUNDS + 1));
+		CHECK_EQ(own_soon(), 0);
+	}
+	CHECK_EQ(hwheel_destroy(of_all), 0);
+}
+
+TEST(a_thread_that_comes_to_own_at_its_end_has_ended)
+{
+	if (KTAP_SLOW)
+		SKIP("33,000 threads take too long here");
+	in_a_child(more_owners_than_numbers);
+}
+
 static hwheel_timer_t of_main;
 
 /* In a thread that gets no number. */

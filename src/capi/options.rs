@@ -84,7 +84,9 @@ pub extern "C" fn hwheel_disown(wheel: Wheel<'_>) -> c_int {
 /// sleeps, because a timer that another thread sent meanwhile may be due.
 ///
 /// A thread has ended when the destructors of its thread-specific data have
-/// run. A main thread whose main() returns ends the process instead.
+/// run. If its first call comes in one of them, the thread has ended when the
+/// kernel has removed it, shortly after pthread_join(). A main thread whose
+/// main() returns ends the process instead.
 ///
 /// Return:
 /// * 0 - the calling thread owns the wheel.

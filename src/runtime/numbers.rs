@@ -12,7 +12,9 @@
 //! number back there.
 //!
 //! An *identity* is a number and how many were given out before. No other thread has it, before or
-//! after. A table says which identity has come to own a wheel, until its thread ends.
+//! after. A table says which identity has come to own a wheel, until its thread ends. A thread that
+//! asks for the wheel of an owner also asks the kernel for its thread, of which the hook may have
+//! missed the last round. It then gives the number back in its place.
 //!
 //! A forked child has one thread, which keeps its number. A handler of pthread_atfork() makes
 //! the other numbers free. In a child that was made without it they stay taken.
@@ -23,7 +25,7 @@ use crate::core::inbox::{number_of, Thread, NUMBER_BITS};
 use crate::core::tunables::THREADS;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
-use crate::sys::{end, fork};
+use crate::sys::{end, fork, thread};
 // Not those of the model checkers: their wheels change hands without it.
 use core::sync::atomic::{AtomicPtr, AtomicU64 as Word};
 
@@ -141,26 +143,35 @@ pub(super) fn prepare() -> bool {
 extern "C" fn thread_ends(round: *mut libc::c_void) {
     let is_last = !end::call_again(round);
     let identity = at_hand::identity();
-    if !is_last && !has_ended(identity) {
-        // It has come to own a wheel.
+    let owner = owner_of(identity);
+    if !is_last && owner.is_some() {
         return;
     }
     at_hand::with(|mine| mine.identity.set(if is_last { ENDED } else { 0 }));
+    if let Some(owner) = owner {
+        // Release: all that the owner wrote; pairs with `owner_of`.
+        owner.identity.store(0, Ordering::Release);
+    }
     let number = number_of(identity);
     if number != 0 {
-        if let Some(owners) = owners() {
-            // Release: all that the owner wrote; pairs with `has_ended`.
-            owners[number as usize].store(0, Ordering::Release);
-        }
         numbers().give_back(number);
     }
 }
 
-/// For each number, the identity of its thread if that has come to own a wheel. 0 once it has
-/// ended.
-static OWNERS: AtomicPtr<[Word; THREADS]> = AtomicPtr::new(core::ptr::null_mut());
+/// A thread that has come to own a wheel.
+struct Owner {
+    /// 0 once the thread has ended.
+    identity: Word,
+    /// The kernel's number of the thread, written before the identity.
+    thread: Word,
+}
 
-fn owners() -> Option<&'static [Word; THREADS]> {
+type Owners = [Owner; THREADS];
+
+/// For each number, its thread.
+static OWNERS: AtomicPtr<Owners> = AtomicPtr::new(core::ptr::null_mut());
+
+fn owners() -> Option<&'static Owners> {
     // Acquire: pairs with `owner`.
     // SAFETY: null, or mapped by `owner` and never unmapped.
     unsafe { OWNERS.load(Ordering::Acquire).as_ref() }
@@ -170,7 +181,7 @@ fn owners() -> Option<&'static [Word; THREADS]> {
 pub(super) fn owner() -> Result<u64, Error> {
     let number = mine()? as usize;
     if owners().is_none() {
-        let fresh = map(size_of::<[Word; THREADS]>(), Pages::Small).cast::<[Word; THREADS]>();
+        let fresh = map(size_of::<Owners>(), Pages::Small).cast::<Owners>();
         if fresh.is_null() {
             return Err(Error::Memory);
         }
@@ -181,24 +192,41 @@ pub(super) fn owner() -> Result<u64, Error> {
             .is_err()
         {
             // SAFETY: nobody has seen `fresh`.
-            unsafe { unmap(fresh.cast(), size_of::<[Word; THREADS]>()) };
+            unsafe { unmap(fresh.cast(), size_of::<Owners>()) };
         }
     }
     let identity = at_hand::identity();
-    let owners = owners().ok_or(Error::Memory)?;
-    // Release: what the thread that had the number before wrote, too; pairs with `has_ended`.
-    owners[number].store(identity, Ordering::Release);
+    let owner = &owners().ok_or(Error::Memory)?[number];
+    // Relaxed: published by the identity.
+    owner.thread.store(thread::tid(), Ordering::Relaxed);
+    // Release: what the thread that had the number before wrote, too; pairs with `owner_of`.
+    owner.identity.store(identity, Ordering::Release);
     Ok(identity)
+}
+
+/// The thread with this identity, if it has come to own a wheel, and the end hook has not seen its
+/// end.
+fn owner_of(identity: u64) -> Option<&'static Owner> {
+    let owner = owners()?.get(number_of(identity) as usize)?;
+    // Acquire: pairs with the end of the thread.
+    (owner.identity.load(Ordering::Acquire) == identity).then_some(owner)
 }
 
 /// Whether the thread with this identity, which owns a wheel, has ended.
 pub(super) fn has_ended(identity: u64) -> bool {
-    let number = number_of(identity) as usize;
-    // Acquire: pairs with the end of the thread.
-    owners().is_none_or(|owners| {
-        owners
-            .get(number)
-            .is_none_or(|owner| owner.load(Ordering::Acquire) != identity)
+    owner_of(identity).is_none_or(|owner| {
+        // Relaxed: behind the identity. A later thread of the number comes only after this one.
+        let is_gone = thread::is_gone(owner.thread.load(Ordering::Relaxed));
+        // Release: as at the end of the thread. One gives the number back.
+        if is_gone
+            && owner
+                .identity
+                .compare_exchange(identity, 0, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+        {
+            numbers().give_back(number_of(identity));
+        }
+        is_gone
     })
 }
 

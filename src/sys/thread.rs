@@ -1,7 +1,7 @@
 //! A thread that leaves the program's signals to the other threads, and whose start may
 //! fail.
 
-use super::{quietly, uncancelled};
+use super::{errno, quietly, uncancelled};
 
 /// A started thread, to be joined.
 #[derive(Clone, Copy, Debug)]
@@ -62,4 +62,19 @@ pub(crate) fn nap() {
     };
     // SAFETY: a valid time; the rest of it is not asked for.
     uncancelled(|| unsafe { libc::nanosleep(&time, core::ptr::null_mut()) });
+}
+
+/// The number by which the kernel knows the calling thread.
+pub(crate) fn tid() -> u64 {
+    // SAFETY: it only reads.
+    unsafe { libc::syscall(libc::SYS_gettid) as u64 }
+}
+
+/// Whether the kernel knows no thread of this process by that number. It may give the number to
+/// another thread.
+pub(crate) fn is_gone(id: u64) -> bool {
+    // SAFETY: the signal 0 only asks.
+    quietly(|| unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) != 0 && errno() == libc::ESRCH
+    })
 }

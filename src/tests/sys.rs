@@ -147,6 +147,14 @@ pub(crate) mod thread {
     pub(crate) fn nap() {
         thread::yield_now();
     }
+
+    pub(crate) fn tid() -> u64 {
+        0
+    }
+
+    pub(crate) fn is_gone(_: u64) -> bool {
+        false
+    }
 }
 
 pub(crate) mod timerfd {
