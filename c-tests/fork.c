@@ -507,6 +507,59 @@ TEST(a_new_thread_of_a_child)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/*
+ * The library has a table of threads that own wheels. A child's thread whose destructor uses
+ * timers looks for threads of the table that are gone, and the parent's are. The thread that forked
+ * is not: nobody else gets its number, and the notes that go with it.
+ */
+static struct hwheel *of_child;
+static pthread_key_t at_end;
+static pthread_barrier_t both;
+
+static void arm_one(void *unused)
+{
+	CHECK_EQ(hwheel_once(of_child, SEC, NULL, 0, 0, NULL), 0);
+}
+
+static void *arm_also_at_the_end(void *unused)
+{
+	arm_one(NULL);
+	CHECK_EQ(pthread_setspecific(at_end, &at_end), 0);
+	return unused;
+}
+
+static void *arm_with_another(void *unused)
+{
+	arm_one(NULL);
+	pthread_barrier_wait(&both);
+	return unused;
+}
+
+static void use_three_threads_at_once(void)
+{
+	pthread_t threads[2];
+	uint64_t each;
+
+	of_child = ktap_manual(0, 0, 0, 0);
+	CHECK_EQ(pthread_key_create(&at_end, arm_one), 0);
+	CHECK_EQ(pthread_barrier_init(&both, NULL, 2), 0);
+	arm_one(NULL);
+	each = stats(of_child).note_bytes;
+	ktap_in_a_thread(arm_also_at_the_end, NULL);
+	ktap_begin(threads, 2, arm_with_another, NULL);
+	ktap_end(threads, 2);
+	CHECK_EQ(stats(of_child).note_bytes, 3 * each);
+	CHECK_EQ(hwheel_destroy(of_child), 0);
+}
+
+TEST(the_thread_that_forks_keeps_its_number)
+{
+	WHEEL owned = MADE(.owned = 1);
+
+	CHECK_EQ(hwheel_once(owned, SEC, NULL, 0, 0, NULL), 0);
+	in_a_child(use_three_threads_at_once);
+}
+
 /* The child has a copy of the descriptor, so the epoll still watches it. */
 TEST(a_wheel_that_is_gone_wakes_nobody)
 {

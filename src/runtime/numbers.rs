@@ -5,19 +5,20 @@
 //! bit map hands it over. At the end of a thread, the system calls the end hook in several rounds,
 //! with the destructors of the thread's other keys, which may use timers. Each round gives the
 //! number back, and a later call takes another one. A call after the last round would keep its
-//! number when the thread is gone. So it gets none. An owner keeps its number until the last round.
+//! number when the thread is gone. So it gets none.
+//!
+//! An *identity* is a number and how many were given out before. No other thread has it, before or
+//! after. A table has the identities that keep their numbers from round to round: of the threads
+//! that have come to own a wheel, and of those that have come back behind a round.
 //!
 //! The hook counts its own calls. If the first call of a thread comes in such a destructor, some
 //! rounds have passed, and the hook does not come to the last one. So it is not enough to give the
-//! number back there.
-//!
-//! An *identity* is a number and how many were given out before. No other thread has it, before or
-//! after. A table says which identity has come to own a wheel, until its thread ends. A thread that
-//! asks for the wheel of an owner also asks the kernel for its thread, of which the hook may have
-//! missed the last round. It then gives the number back in its place.
+//! number back there. A thread that asks for the wheel of an owner, or comes back behind a round,
+//! also asks the kernel for the threads in the table. It gives the numbers of those back that are
+//! gone.
 //!
 //! A forked child has one thread, which keeps its number. A handler of pthread_atfork() makes
-//! the other numbers free. In a child that was made without it they stay taken.
+//! the other numbers free, and leaves the table: its threads are those of the parent. In a child that was made without it they stay taken.
 
 use super::at_hand;
 use crate::core::error::Error;
@@ -102,6 +103,9 @@ impl Numbers {
 /// words to a thread of the next execution.
 const ENDED: u64 = if cfg!(checked) { 0 } else { 1 << NUMBER_BITS };
 
+/// The same: the thread has given its number back in a round before the last one.
+const ENDING: u64 = 2 << NUMBER_BITS;
+
 /// The number of the calling thread.
 #[inline]
 pub(super) fn mine() -> Result<Thread, Error> {
@@ -114,17 +118,25 @@ pub(super) fn mine() -> Result<Thread, Error> {
 #[cold]
 fn register() -> Result<Thread, Error> {
     let numbers = numbers();
-    if !cfg!(checked) && at_hand::identity() == ENDED {
+    let was = at_hand::identity();
+    if !cfg!(checked) && was == ENDED {
         return Err(Error::Threads);
     }
     if !end::call_at_end() {
         return Err(Error::Memory);
+    }
+    if was == ENDING {
+        forget_the_gone();
     }
     let number = numbers.take_number().ok_or(Error::Threads)?;
     // Relaxed: only unique. 48 bits do not wrap.
     let before = numbers.taken.fetch_add(1, Ordering::Relaxed);
     let identity = before << NUMBER_BITS | u64::from(number);
     at_hand::with(|mine| mine.identity.set(identity));
+    if was == ENDING {
+        // The hook may not come again. Then the number is lost if the table lacks memory.
+        _ = owner();
+    }
     Ok(number)
 }
 
@@ -147,7 +159,7 @@ extern "C" fn thread_ends(round: *mut libc::c_void) {
     if !is_last && owner.is_some() {
         return;
     }
-    at_hand::with(|mine| mine.identity.set(if is_last { ENDED } else { 0 }));
+    at_hand::with(|mine| mine.identity.set(if is_last { ENDED } else { ENDING }));
     if let Some(owner) = owner {
         // Release: all that the owner wrote; pairs with `owner_of`.
         owner.identity.store(0, Ordering::Release);
@@ -158,7 +170,7 @@ extern "C" fn thread_ends(round: *mut libc::c_void) {
     }
 }
 
-/// A thread that has come to own a wheel.
+/// A thread of the table.
 struct Owner {
     /// 0 once the thread has ended.
     identity: Word,
@@ -168,7 +180,7 @@ struct Owner {
 
 type Owners = [Owner; THREADS];
 
-/// For each number, its thread.
+/// The table, by number.
 static OWNERS: AtomicPtr<Owners> = AtomicPtr::new(core::ptr::null_mut());
 
 fn owners() -> Option<&'static Owners> {
@@ -204,8 +216,7 @@ pub(super) fn owner() -> Result<u64, Error> {
     Ok(identity)
 }
 
-/// The thread with this identity, if it has come to own a wheel, and the end hook has not seen its
-/// end.
+/// The thread with this identity, if it stands in the table.
 fn owner_of(identity: u64) -> Option<&'static Owner> {
     let owner = owners()?.get(number_of(identity) as usize)?;
     // Acquire: pairs with the end of the thread.
@@ -230,8 +241,20 @@ pub(super) fn has_ended(identity: u64) -> bool {
     })
 }
 
+/// Gives the numbers of threads back whose last round the hook has missed.
+fn forget_the_gone() {
+    let Some(owners) = owners() else { return };
+    for owner in owners.iter().take(end() as usize) {
+        // Relaxed: `has_ended` looks again.
+        let identity = owner.identity.load(Ordering::Relaxed);
+        _ = identity == 0 || has_ended(identity);
+    }
+}
+
 /// This is the only thread of a forked child.
 extern "C" fn forked() {
+    // Relaxed: no other thread is there.
+    OWNERS.store(core::ptr::null_mut(), Ordering::Relaxed);
     let own = (at_hand::thread() as usize).checked_sub(1);
     for (n, word) in numbers().words.iter().enumerate() {
         let bit = own.filter(|own| own / BITS == n);
