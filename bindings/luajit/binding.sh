@@ -19,6 +19,11 @@ do_test() {
 	/^```lua$/ { file = to (++n) ".lua"; printf "" > file; next }
 	/^```/ { file = "" }
 	file { print > file }' README.md
+	# Each error that the header names has its name.
+	grep -ohE '\B-E[A-Z0-9]+' "$HWHEEL_PREFIX/include/hwheel.h" | sort -u | tr -d - |
+		while read -r name; do
+			grep -qF "\"$name\"" src/hwheel.lua || { echo "no name for $name"; exit 1; }
+		done
 	[ "$("$luajit" "$SCRATCH/readme1.lua")" = 'hello 42' ]
 	[ "$("$luajit" "$SCRATCH/readme2.lua")" = 'all timed out: 500500' ]
 	ulimit -n 256

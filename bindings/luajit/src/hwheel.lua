@@ -58,8 +58,8 @@ local CLOCKS = {
 
 local ERRORS = {
 	[1] = "EPERM", [7] = "E2BIG", [11] = "EAGAIN", [12] = "ENOMEM", [16] = "EBUSY", [22] = "EINVAL",
-	[23] = "ENFILE", [24] = "EMFILE", [28] = "ENOSPC", [35] = "EDEADLK",
-	[108] = "ESHUTDOWN", [116] = "ESTALE",
+	[23] = "ENFILE", [24] = "EMFILE", [28] = "ENOSPC", [35] = "EDEADLK", [38] = "ENOSYS",
+	[87] = "EUSERS", [108] = "ESHUTDOWN", [116] = "ESTALE",
 }
 
 local Wheel = {}
@@ -119,9 +119,19 @@ local function c(self)
 	return self.wheel
 end
 
+-- A number as a Lua number; nil for any other value. tonumber() also takes text, a bool of C, and
+-- the real part of a complex number.
+local function real(value)
+	if type(value) == "string" or type(value) == "cdata" and (ffi.istype("bool", value) or
+		ffi.istype("complex", value) or ffi.istype("complex float", value)) then
+		return nil
+	end
+	return tonumber(value)
+end
+
 -- A value as a Lua number; -1, which nothing takes, for what is none.
 local function plain(value)
-	return type(value) ~= "string" and tonumber(value) or -1
+	return real(value) or -1
 end
 
 -- Where C writes a result. A call takes it away until it has read the result: in between
@@ -154,7 +164,7 @@ local function u64(value)
 			check(value >= 0, "not a number from 0 to 2^64")
 			return ffi.cast("uint64_t", value)
 		end
-		value = tonumber(value)
+		value = real(value)
 	end
 	if type(value) == "number" then
 		if value == math.huge then return hwheel.NEVER end
@@ -167,7 +177,7 @@ end
 
 -- A cookie, a key or a timer as uint64_t: rounded, it would be another one.
 local function integer(value)
-	check((tonumber(value) or 0.5) % 1 == 0, "not an integer")
+	check((real(value) or 0.5) % 1 == 0, "not an integer")
 	return u64(value)
 end
 

@@ -112,7 +112,10 @@ end
 local function raises(call, ...)
 	is_ours(pcall(call, wheel, ...))
 end
-for _, bad in ipairs { -1, -1LL, ffi.new("int32_t", -1), ffi.new("double", -1), 0 / 0, "1", {}, 2 ^ 64 } do
+-- tonumber() takes these, but a complex number or a bool is no integer.
+local complex, bool = ffi.new("complex float", 1, 5), ffi.new("bool", true)
+for _, bad in ipairs { -1, -1LL, ffi.new("int32_t", -1), ffi.new("double", -1), 0 / 0, "1", {}, 2 ^ 64,
+	1i, complex, bool } do
 	raises(wheel.once, bad, 1)
 	raises(wheel.mod, timer, bad)
 	raises(wheel.set_period, timer, bad)
@@ -126,12 +129,12 @@ raises(wheel.list, ffi.new "uint32_t[1]", hwheel.events(1))
 raises(wheel.mod_many, handles(2), handles(1), 2)
 raises(wheel.mod_many, handles(2), handles(2), 2, 0, ffi.new("int32_t[?]", 1))
 raises(wheel.delete_many, handles(1), 2)
-for _, lie in ipairs { 2LL ^ 60 + 10LL ^ 8, 2ULL ^ 61 + 1, 2 ^ 32 + 1, -1, -1LL, 0 / 0 } do
+for _, lie in ipairs { 2LL ^ 60 + 10LL ^ 8, 2ULL ^ 61 + 1, 2 ^ 32 + 1, -1, -1LL, 0 / 0, 1i } do
 	raises(wheel.mod_many, handles(1), handles(1), lie)
 	raises(wheel.delete_many, handles(1), lie)
 end
 raises(wheel.wait, -1)
-for _, bad in ipairs { 0.5, -1, -1LL, 0 / 0, 2 ^ 64, "1", true, {} } do
+for _, bad in ipairs { 0.5, -1, -1LL, 0 / 0, 2 ^ 64, "1", true, {}, 1i, complex, bool } do
 	raises(wheel.mod, bad, 0)
 	raises(wheel.mod_range, bad, 0, 0)
 	raises(wheel.set_period, bad, 0)
@@ -139,7 +142,7 @@ for _, bad in ipairs { 0.5, -1, -1LL, 0 / 0, 2 ^ 64, "1", true, {} } do
 		raises(wheel[name], bad)
 	end
 end
-for _, bad in ipairs { 0.5, 1 / 0, ffi.new("double", 0.5) } do
+for _, bad in ipairs { 0.5, 1 / 0, ffi.new("double", 0.5), 1i, complex, bool } do
 	raises(wheel.once, 0, bad)
 	raises(wheel.setup, bad)
 	raises(wheel.every, 0, 1, bad)
@@ -147,7 +150,7 @@ for _, bad in ipairs { 0.5, 1 / 0, ffi.new("double", 0.5) } do
 	raises(wheel.key_set, 1, 0, bad)
 	raises(wheel.key_mod, bad, 0)
 end
-for _, bad in ipairs { 2 ^ 32, 2 ^ 32 + 1, -1, 0 / 0, 0.5, 2LL ^ 32, "1", {} } do
+for _, bad in ipairs { 2 ^ 32, 2 ^ 32 + 1, -1, 0 / 0, 0.5, 2LL ^ 32, "1", {}, 1i, complex, bool } do
 	raises(wheel.once, 0, 1, bad)
 	raises(wheel.mod, timer, 0, bad)
 	for _, option in ipairs { "levels", "slots", "max_timers" } do
@@ -157,7 +160,7 @@ end
 for _, bad in ipairs { { tick = 1 }, { tick_ns = -1 }, { clock = "sundial" }, { clock = {} }, 1, "1" } do
 	is_ours(pcall(hwheel.new, bad))
 end
-for _, bad in ipairs { -1, 0 / 0, 2 ^ 40, "1", {}, false } do
+for _, bad in ipairs { -1, 0 / 0, 2 ^ 40, "1", {}, false, 1i, complex, bool } do
 	is_ours(pcall(hwheel.events, bad))
 	raises(wheel.mod_many, handles(1), handles(1), bad)
 	raises(wheel.delete_many, handles(1), bad)
