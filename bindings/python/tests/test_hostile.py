@@ -139,6 +139,89 @@ def test_the_collector_closes_a_forgotten_wheel():
     assert len(os.listdir("/proc/self/fd")) < before + 10
 
 
+# The collector calls the finalizers of a cycle in any order. A wheel in the cycle must outlive
+# the last of them.
+FINALIZERS = """
+import asyncio, gc, hwheel
+
+class Last:
+    def __del__(self):
+        for use in self.uses:
+            try:
+                use()
+            except (ValueError, OSError):
+                pass
+
+def cycle(wheel, *uses):
+    last = Last()
+    last.uses = [*uses, wheel.close, *uses]
+    wheel.last = last
+
+def event_wheel(owned):
+    wheel = hwheel.EventWheel(owned=owned)
+    wheel.wait(0)
+    cycle(wheel, lambda: wheel.once(0, 1), wheel.poll, wheel.stats, wheel.drain, lambda: wheel.wait(0))
+
+def called():
+    wheel = hwheel.Wheel()
+    cycle(wheel, lambda: wheel.call_later(0, int), wheel.poll, wheel.run)
+
+async def asleep(wheel):
+    async with wheel.timeout(60):
+        await wheel.sleep(60)
+
+def loop_left():
+    loop = hwheel.loop_factory()()
+    tasks = [asleep(hwheel.AsyncioWheel(loop)), asyncio.sleep(60)]
+    loop.tasks = [loop.create_task(task) for task in tasks]
+    loop.call_later(0, loop.stop)
+    loop.run_forever()
+    return loop
+"""
+
+
+@pytest.mark.parametrize(
+    "made", ["event_wheel(False)", "event_wheel(True)", "called()", "loop_left()"])
+def test_finalizers_of_a_cycle_use_its_wheel(made):
+    for end in f"for _ in range(20):\n    {made}\n    gc.collect()", f"kept = {made}":
+        ended = subprocess.run([sys.executable, "-W", "ignore", "-c", f"{FINALIZERS}\n{end}"])
+        assert ended.returncode == 0
+
+
+SUB_INTERPRETERS = r"""
+import os, sys
+if sys.version_info >= (3, 13):
+    import _interpreters
+    def make(is_isolated):
+        return _interpreters.create("isolated" if is_isolated else "legacy")
+else:
+    import _xxsubinterpreters as _interpreters
+    def make(is_isolated):
+        return _interpreters.create(isolated=is_isolated)
+
+def run(is_isolated, program):
+    interpreter = make(is_isolated)
+    _interpreters.run_string(interpreter, program)
+    _interpreters.destroy(interpreter)
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+before, (reader, writer) = descriptors(), os.pipe()
+for _ in range(5):
+    run(False, "import hwheel; w = hwheel.EventWheel(); w.fileno(); w.itself = w")
+assert descriptors() == before + 2
+if sys.version_info >= (3, 12):
+    run(True, f"import os\ntry:\n    import hwheel\nexcept ImportError:\n    os.write({writer}, b'!')")
+    assert os.read(reader, 1) == b"!"
+"""
+
+
+def test_sub_interpreters_free_their_wheels():
+    pytest.importorskip("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SUB_INTERPRETERS], check=True, timeout=60)
+
+
 def test_the_child_of_a_fork():
     wheel, manual = EventWheel(), EventWheel(clock=Clock.MANUAL)
     timer = wheel.setup(1)

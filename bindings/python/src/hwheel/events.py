@@ -10,6 +10,7 @@ import select
 import struct
 import sys
 import time
+import weakref
 from operator import index
 from types import TracebackType
 from typing import (
@@ -169,6 +170,24 @@ def _destroy(wheel: Any) -> None:
             _left.insert(0, wheel)
 
 
+_ends: "Dict[int, weakref.ref[Any]]" = {}
+
+
+def _counted(wheel: Any, destroy: Callable[[Any], object]) -> Any:
+    """A pointer to a wheel that is freed with the last reference to the pointer, which each
+    call holds. The collector would free what ffi.gc() makes, while finalizers of other objects
+    may still use it."""
+    pointer = ffi.cast("struct hwheel *", wheel)
+    key = id(pointer)
+
+    def end(_: object, ends: "Dict[int, weakref.ref[Any]]" = _ends) -> None:
+        del ends[key]
+        destroy(wheel)
+
+    _ends[key] = weakref.ref(pointer, end)
+    return pointer
+
+
 class Bell:
     """Wakes who waits, for good. Makes its pipe for the first of them. It has no lock: a
     signal's function, or an object that is collected, may ring it in the middle."""
@@ -176,9 +195,12 @@ class Bell:
     def __init__(self) -> None:
         self._pipe: Dict[str, Tuple[int, int]] = {}
         self._process = os.getpid()
+        self._is_gone = False  # A finalizer of another object may come later.
         self.rung = False
 
     def descriptor(self) -> int:
+        if self._is_gone:
+            raise ValueError("the wheel is closed")
         if not self._pipe:
             fresh = os.pipe()
             if self._pipe.setdefault("ends", fresh) is not fresh:
@@ -197,7 +219,8 @@ class Bell:
             os.write(self._pipe["ends"][1], b"!")
 
     def __del__(self) -> None:
-        for end in self._pipe.get("ends", ()):
+        self._is_gone = True
+        for end in self._pipe.pop("ends", ()):
             os.close(end)
 
 
@@ -268,7 +291,7 @@ class EventWheel:
         options.owned = bool(owned)
         wheel = ffi.new(_WHEEL)
         check(lib.hwheel_create(options, wheel))
-        self._wheel = ffi.gc(wheel[0], _destroy if owned else lib.hwheel_destroy)
+        self._wheel = _counted(wheel[0], _destroy if owned else lib.hwheel_destroy)
         _destroy(_NULL)
         self._events = ffi.new("struct hwheel_event[]", index(batch))
         self._view = memoryview(ffi.buffer(self._events))
