@@ -224,11 +224,23 @@ constexpr Time Time::never() noexcept
 
 /**
  * The wheels that a clock fits: @value is the clock of such a wheel, or any. steady_clock is
- * CLOCK_MONOTONIC in libstdc++ and libc++. The clock of a program fits any wheel, as the
- * program knows what it reads; a specialization says otherwise.
+ * CLOCK_MONOTONIC in libstdc++ and libc++. A time point of a clock without a specialization
+ * does not compile as a deadline. So a program specializes this for a clock of its own:
+ *
+ *	template <>
+ *	struct hwheelpp::Fits<Boottime> {
+ *		static constexpr std::uint32_t value = HWHEEL_CLOCK_BOOTTIME;
+ *	};
  */
 template <class Any>
 struct Fits {
+	static_assert(sizeof(Any) == 0,
+		"specialize hwheelpp::Fits to say which wheels this clock fits");
+	static constexpr std::uint32_t value = 0;
+};
+
+template <>
+struct Fits<Clock> {
 	static constexpr std::uint32_t any = UINT32_MAX;
 	static constexpr std::uint32_t value = any;
 };
@@ -247,7 +259,7 @@ struct Fits<std::chrono::system_clock> {
  * When a timer fires: after a duration, or at a time point. A time point of
  * std::chrono::steady_clock fits a monotonic wheel, one of system_clock fits a realtime
  * wheel, and a TimePoint fits every wheel. One that does not fit is EINVAL in the call that
- * takes it.
+ * takes it. Fits names the wheels of another clock.
  */
 class When {
 public:

@@ -11,6 +11,20 @@ using hwheelpp::TimePoint;
 using hwheelpp::When;
 using namespace std::chrono;
 
+/* Clocks of the program. */
+struct Boottime {};
+struct Game {};
+
+namespace hwheelpp {
+template <>
+struct Fits<Boottime> {
+	static constexpr std::uint32_t value = HWHEEL_CLOCK_BOOTTIME;
+};
+
+template <>
+struct Fits<Game> : Fits<Clock> {};
+} /* namespace hwheelpp */
+
 static_assert(Time().ns() == 0, "zero");
 static_assert(Time(nanoseconds(1)).ns() == 1, "nanoseconds");
 static_assert(Time(hours(1)).ns() == 3600000000000, "hours");
@@ -81,6 +95,8 @@ static void refuses_another_clock()
 {
 	const steady_clock::time_point steady = steady_clock::now() + hours(1);
 	const system_clock::time_point system = system_clock::now() + hours(1);
+	const time_point<Boottime, hours> boot(hours(1000000));
+	const time_point<Game, hours> game(hours(1000000));
 	const Options::Clock clocks[] = { Options::Clock::monotonic, Options::Clock::boottime,
 		Options::Clock::realtime, Options::Clock::manual };
 
@@ -102,6 +118,8 @@ static void refuses_another_clock()
 		CHECK(timer.mod(steady).value() == (fits_steady ? 0 : -EINVAL));
 		CHECK(timer.mod(system).ok() == fits_system);
 		CHECK(timer.reduce(system).ok() == fits_system);
+		CHECK(timer.mod(boot).ok() == (clock == Options::Clock::boottime));
+		CHECK(timer.mod(game).ok());
 		CHECK(timer.mod_range(steady, seconds(1)).ok() == fits_steady);
 		CHECK(timer.mod(wheel.now() + hours(1)).ok() && timer.pending().value() == 1);
 		CHECK(wheel.once(system, Cookie(2)).ok() == fits_system);
