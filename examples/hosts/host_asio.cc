@@ -16,6 +16,12 @@ static struct comparison comparison;
 using at = std::chrono::steady_clock::time_point;
 using std::chrono::nanoseconds;
 
+/* The cookie of a timer: continues what waits for it. Its destructor ends a coroutine. */
+struct Waiter {
+	virtual ~Waiter() = default;
+	virtual void resume(asio::error_code error) = 0;
+};
+
 /* A wheel in an io_context that one thread runs. */
 class Loop {
 public:
@@ -35,7 +41,19 @@ public:
 			throw std::bad_alloc();
 		poll();
 	}
-	~Loop() { hwheel_destroy(wheel); }
+	/* Asio's timers also end what still waits. */
+	~Loop()
+	{
+		hwheel_event left[64];
+		int n;
+
+		do {
+			n = hwheel_drain(wheel, left, 64);
+			for (int i = 0; i < n; i++)
+				delete reinterpret_cast<Waiter *>(left[i].cookie);
+		} while (n == 64);
+		hwheel_destroy(wheel);
+	}
 
 	/* The loop's thread has armed a timer: polls before the loop sleeps again. */
 	void armed()
@@ -75,26 +93,34 @@ struct Timer {
 	auto wait(Token &&token = {}) const
 	{
 		return asio::async_initiate<Token, void(asio::error_code)>([this](auto handler) {
-			using Handler = decltype(handler);
-			auto waiter = std::make_unique<Handler>(std::move(handler));
-			int error = hwheel_once(loop.wheel, at_ns, continue_it<Handler>,
+			std::unique_ptr<Waiter> waiter =
+				std::make_unique<Of<decltype(handler)>>(std::move(handler));
+			int error = hwheel_once(loop.wheel, at_ns, resume,
 				reinterpret_cast<std::uintptr_t>(waiter.get()), HWHEEL_ABS, nullptr);
 
 			if (error == 0) {
 				waiter.release(); /* it belongs to the timer */
 				loop.armed();
 			} else
-				asio::post(loop.context, [error, h = std::move(*waiter)]() mutable {
-					std::move(h)(asio::error_code(-error, asio::system_category()));
+				asio::post(loop.context, [error, w = std::move(waiter)] {
+					w->resume(asio::error_code(-error, asio::system_category()));
 				});
 		}, token);
 	}
-	template <class Handler>
-	static void continue_it(hwheel *, const hwheel_event *event)
-	{
-		std::unique_ptr<Handler> waiter(reinterpret_cast<Handler *>(event->cookie));
 
-		std::move(*waiter)(asio::error_code());
+private:
+	template <class Handler>
+	struct Of : Waiter {
+		explicit Of(Handler &&h) : handler(std::move(h)) {}
+		void resume(asio::error_code error) override { std::move(handler)(error); }
+
+		Handler handler;
+	};
+	static void resume(hwheel *, const hwheel_event *event)
+	{
+		std::unique_ptr<Waiter> waiter(reinterpret_cast<Waiter *>(event->cookie));
+
+		waiter->resume(asio::error_code());
 	}
 };
 
@@ -107,7 +133,15 @@ static asio::awaitable<void> coroutine(Loop &loop, unsigned i)
 		loop.context.stop();
 }
 
-int main()
+/* Sleeps until the loop ends. */
+static asio::awaitable<void> sleeper(Loop &loop, std::shared_ptr<int>)
+{
+	Timer timer{ loop, monotonic_ns() + 3600 * HWHEEL_SEC };
+
+	co_await timer.wait();
+}
+
+static void run(std::shared_ptr<int> held)
 {
 	asio::io_context context;
 	Loop loop(context);
@@ -123,8 +157,16 @@ int main()
 		});
 		asio::co_spawn(context, coroutine(loop, i), asio::detached);
 	}
+	asio::co_spawn(context, sleeper(loop, held), asio::detached);
 	timers.emplace_back(context, std::chrono::milliseconds(GIVE_UP_MS));
 	timers.back().async_wait([&context](const asio::error_code &) { context.stop(); });
 	context.run();
-	return compare_end(&comparison);
+}
+
+int main()
+{
+	auto held = std::make_shared<int>();
+
+	run(held);
+	return held.use_count() > 1 || compare_end(&comparison);
 }
