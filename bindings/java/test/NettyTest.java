@@ -37,11 +37,13 @@ class NettyTest {
     }
 
     static void stopReturnsTheUnprocessed() throws Exception {
-        Timer processed = new WheelTimer();
+        WheelTimer processed = new WheelTimer();
         for (int i = 0; i < 3; i++) {
             processed.newTimeout(NOTHING, 1, TimeUnit.MILLISECONDS);
         }
-        Thread.sleep(200);
+        for (int ms = 0; ms < 20_000 && processed.pendingTimeouts() > 0; ms++) {
+            Thread.sleep(1);
+        }
         check(processed.stop().isEmpty());
 
         Timer unprocessed = new WheelTimer();
