@@ -444,7 +444,7 @@ BEGIN
 		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
 	END IF;
 	-- A call that has nothing to do would be a tenth of the work.
-	IF _schedule.queue IS NOT NULL THEN
+	IF NOT hwheel._is_queue(_schedule.queue) THEN
 		PERFORM hwheel._check_queue(_schedule.queue);
 	END IF;
 	IF getdatabaseencoding() <> 'UTF8' THEN
@@ -873,10 +873,15 @@ $$;
 
 -- Queues. A queue exists by its name; set_queue() gives it limits over all nodes.
 
+-- Whether a text is the name of a queue. The planner puts this test into the expression of the caller. A
+-- call of _check_queue() costs more.
+CREATE OR REPLACE FUNCTION hwheel._is_queue(name text) RETURNS boolean LANGUAGE sql IMMUTABLE
+	RETURN name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}$';
+
 CREATE OR REPLACE FUNCTION hwheel._check_queue(name text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	IF name !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}$' THEN
+	IF NOT hwheel._is_queue(name) THEN
 		PERFORM hwheel._refuse(format('"%s" is no name of a queue: 1 to 50 letters, digits, _ . -',
 			name));
 	END IF;
@@ -1158,6 +1163,8 @@ DECLARE
 	room  bigint := at_most;
 	ids   bigint[];
 	count bigint;
+	is_paused boolean; -- NULL: the queue has no limits either
+	is_open   boolean;
 BEGIN
 	IF take.queue IS NULL OR at_most IS NULL OR at_most NOT BETWEEN 1 AND 10000 THEN
 		PERFORM hwheel._refuse('take() needs a queue, and a number from 1 to 10000');
@@ -1173,30 +1180,41 @@ BEGIN
 		RAISE EXCEPTION 'hwheel: take() needs the isolation level "read committed"'
 			USING ERRCODE = 'active_sql_transaction', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 	END IF;
-	PERFORM hwheel._check_queue(take.queue);
+	IF NOT hwheel._is_queue(take.queue) THEN
+		PERFORM hwheel._check_queue(take.queue);
+	END IF;
 	IF current_setting('hwheel.test', true) = 'on' THEN
 		PERFORM hwheel._unblock(1000); -- No node sees what is rolled back.
 	END IF;
-	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
-	-- Before the gate: a call that locks nothing writes nothing. All who listen are woken for one
-	-- job.
-	IF q.paused_at IS NOT NULL THEN
+	-- Each statement has a price, also if it finds nothing. So one statement reads whether the queue is paused
+	-- or has limits. If it is neither, the statement locks what is due, as _lock_due() does, and shares the
+	-- gate, as _pass() does. A call that locks no job writes nothing: one job wakes all who listen.
+	time := clock_timestamp();
+	SELECT d.is_paused, d.ids, (SELECT true FROM hwheel.gate g WHERE g.queue = take.queue
+			AND g.slot = pg_backend_pid() % 16 AND d.ids <> '{}' FOR SHARE SKIP LOCKED)
+		INTO is_paused, ids, is_open
+		FROM (SELECT l.is_paused, CASE WHEN l.is_paused IS NULL THEN ARRAY(
+				SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
+					SELECT j.id FROM hwheel.job j
+					WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = take.queue
+						AND j.priority = p AND j.due <= time AND j.due > '-infinity'
+					ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED) j
+				LIMIT room) END AS ids
+			FROM (SELECT (SELECT q.paused_at IS NOT NULL FROM hwheel.queue q WHERE q.name = take.queue
+					AND num_nonnulls(q.paused_at, q.max_running, q.rate, q.max_running_per) > 0)
+				AS is_paused OFFSET 0) l OFFSET 0) d;
+	IF is_paused OR ids = '{}' THEN
 		RETURN;
-	ELSIF num_nonnulls(q.max_running, q.rate, q.max_running_per) = 0 THEN
-		ids := hwheel._lock_due(take.queue, room, clock_timestamp());
-		IF cardinality(ids) = 0 THEN
-			RETURN;
-		END IF;
-	END IF;
-	IF NOT hwheel._pass(take.queue) THEN
+	ELSIF is_open IS NULL AND NOT hwheel._pass(take.queue) THEN
 		RETURN; -- Somebody is changing the queue.
 	END IF;
-	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
-	IF num_nonnulls(q.max_running, q.rate, q.max_running_per) > 0 THEN
-		ids := NULL;
-		q := hwheel._lock_queue(take.queue);
-		IF q.name IS NULL THEN
-			RETURN; -- Somebody has taken jobs, and has not committed that.
+	IF is_paused IS NOT NULL THEN
+		SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
+		IF num_nonnulls(q.max_running, q.rate, q.max_running_per) > 0 THEN
+			q := hwheel._lock_queue(take.queue);
+			IF q.name IS NULL THEN
+				RETURN; -- Somebody has taken jobs, and has not committed that.
+			END IF;
 		END IF;
 	END IF;
 	IF q.max_running IS NOT NULL THEN
@@ -1234,7 +1252,11 @@ BEGIN
 				attempts = least(j.attempts + 1, 100), fired_at = time,
 				lease_until = time + coalesce(take.lease_length, j.timeout)
 			WHERE j.id = ANY (ids) -- A join may read all live jobs, which can be many more.
-			RETURNING j.*
+				-- Somebody may have changed the queue before this transaction shared its gate.
+				AND (is_paused IS NOT NULL OR NOT EXISTS (SELECT FROM hwheel.queue c WHERE c.name = take.queue
+					AND num_nonnulls(c.paused_at, c.max_running, c.rate, c.max_running_per) > 0))
+			RETURNING j.id, j.fence, j.key, j.occurrence, j.payload, j.attempts, j.lease_until,
+				j.traceparent, j.priority, j.due
 		)
 		SELECT t.id, t.fence, t.key, t.occurrence, t.payload, t.attempts, t.lease_until,
 			t.traceparent
@@ -1277,29 +1299,38 @@ LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	locked bigint[];
-	recurring bigint[];
+	recurring bigint[] := '{}';
+	any_recurs boolean;
+	is_awaited boolean;
 BEGIN
 	IF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
 	END IF;
-	IF EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL) THEN
-		PERFORM hwheel._tell_followers(ids);
+	-- No join, and few statements: see take().
+	SELECT array_agg(j.id), bool_or(j.recurs), EXISTS (SELECT FROM hwheel.job WHERE after_key IS NOT NULL)
+		INTO locked, any_recurs, is_awaited
+		FROM (SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease) ORDER BY w.id) w,
+			LATERAL (SELECT j.id, num_nonnulls(j.every, j.cron) > 0 AS recurs FROM hwheel.job j WHERE j.id = w.id
+				AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app' FOR UPDATE) j;
+	IF locked IS NULL THEN
+		RETURN;
+	ELSIF is_awaited THEN
+		PERFORM hwheel._tell_followers(locked);
 	END IF;
-	-- No join: see take().
-	locked := ARRAY(SELECT j.id FROM (SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
-			ORDER BY w.id) w, LATERAL (SELECT j.id FROM hwheel.job j WHERE j.id = w.id AND j.fence = w.lease
-			AND j.state = 'running' AND j.kind = 'app' FOR UPDATE) j);
-	-- Whether somebody has cancelled a job is read when it is locked, by a statement that begins then.
-	recurring := ARRAY(SELECT j.id FROM hwheel.job j WHERE j.id = ANY (locked)
-		AND num_nonnulls(j.every, j.cron) > 0 AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id));
-	WITH ended AS (
-		DELETE FROM hwheel.job j WHERE j.id = ANY (locked) AND j.id <> ALL (recurring) RETURNING j.*
+	IF any_recurs THEN
+		-- Whether somebody has cancelled a job is read when it is locked, by a statement that begins then.
+		recurring := ARRAY(SELECT j.id FROM hwheel.job j WHERE j.id = ANY (locked)
+			AND num_nonnulls(j.every, j.cron) > 0 AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id));
+	END IF;
+	RETURN QUERY WITH ended AS (
+		DELETE FROM hwheel.job j WHERE j.id = ANY (locked) AND j.id <> ALL (recurring)
+		RETURNING j.id, j.key, j.queue, j.priority, j.due, j.occurrence, j.kind, j.target, j.payload,
+			j.max_attempts, j.attempts - 1, j.runs + 1, j.skipped, j.created_at, j.fired_at,
+			clock_timestamp(), j.run_as, j.traceparent, hwheel._today(), j.tenant, j.tried
+	), history AS (
+		INSERT INTO hwheel.history SELECT e.* FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
 	)
-	INSERT INTO hwheel.history
-		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
-			e.max_attempts, e.attempts - 1, e.runs + 1, e.skipped, e.created_at, e.fired_at,
-			clock_timestamp(), e.run_as, e.traceparent, hwheel._today(), e.tenant, e.tried
-		FROM ended e, hwheel.settings s WHERE s.keep_done > '0';
+	SELECT unnest(locked);
 	IF cardinality(recurring) > 0 THEN
 		-- A node computes the next run.
 		UPDATE hwheel.job j SET state = 'waiting', owner = NULL, fence = j.fence + 1,
@@ -1308,7 +1339,6 @@ BEGIN
 			attempts = 0, runs = j.runs + 1, lease_until = NULL, last_error = NULL
 		WHERE j.id = ANY (recurring);
 	END IF;
-	RETURN QUERY SELECT unnest(locked);
 END $$;
 
 -- Ends a job. If its lease is not there any more the call is an error (HW003), so that the
