@@ -274,6 +274,8 @@ DECLARE
 BEGIN
 	IF TG_RELID <> 'hwheel.job'::regclass THEN
 		RAISE insufficient_privilege USING MESSAGE = 'hwheel: this trigger is for the table of jobs';
+	ELSIF OLD.state <> 'running' OR TG_OP = 'UPDATE' AND NEW.state = 'running' THEN
+		RETURN NULL;
 	END IF;
 	plan := hwheel._becomes(OLD);
 	IF OLD.paused_due IS NOT NULL THEN

@@ -526,6 +526,9 @@ fn the_table_refuses_rows_that_no_function_writes() {
         r#"headers = '{"a": 1}'"#,
         "tenant = ''",
         "tried = '{}'",
+        "state = 'late'",
+        "state = 'running'",
+        "owner = 1",
         "fence = 9223372036854775807",
         "fence = -1",
         "runs = 9223372036854775807",
@@ -628,7 +631,8 @@ fn an_upgrade_repairs_rows_that_no_function_writes() {
         END $$;
         CREATE TRIGGER job_attempts_fits AFTER INSERT ON hwheel.job FOR EACH ROW WHEN (false)
             EXECUTE FUNCTION hwheel._refuse_row();
-        DROP FUNCTION hwheel._refuse_errors(), hwheel._readable(text), hwheel._refuse_misfit(), hwheel._misfit(hwheel.job);
+        DROP FUNCTION hwheel._refuse_errors(), hwheel._readable(text), hwheel._refuse_misfit(), hwheel._misfit(hwheel.job),
+            hwheel._run_fits;
         DROP INDEX hwheel.job_over;
         UPDATE hwheel.settings SET version = 9;
         SELECT hwheel.schedule('fence', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'q');

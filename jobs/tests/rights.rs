@@ -6,8 +6,8 @@ mod support;
 use support::{database, Database, Server};
 
 /// A function of the schema finds nothing by a search_path that somebody else has set: it pins
-/// its own, or its body was read when it was created. `_refuse_misfit`, which looks at each new row,
-/// names the schema of everything that it uses, because that costs less. The few that run the functions
+/// its own, or its body was read when it was created. `_refuse_misfit` and `_run_fits`, which look at each
+/// new row and at each run, name the schema of everything, because that costs less. The few that run the functions
 /// of users can do neither. The traps below are for them.
 #[test]
 fn every_function_pins_its_search_path() {
@@ -20,7 +20,7 @@ fn every_function_pins_its_search_path() {
     );
     assert_eq!(
         loose,
-        "_call _call_of _cleaned _fire _full_name _no_transaction_timeout _refuse_misfit _run _until as pinned"
+        "_call _call_of _cleaned _fire _full_name _no_transaction_timeout _refuse_misfit _run _run_fits _until as pinned"
     );
 }
 
