@@ -1008,13 +1008,21 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN NULL;
 END $$;
 
+-- The priorities that the jobs of a queue may have that applications take, the highest first. Most queues
+-- use one. The planner puts the query into that of the caller.
+CREATE OR REPLACE FUNCTION hwheel._priorities(queue text) RETURNS SETOF int LANGUAGE sql STABLE BEGIN ATOMIC
+	SELECT p FROM generate_series(CASE WHEN EXISTS (SELECT FROM hwheel.job j WHERE j.state = 'waiting'
+		AND j.kind = 'app' AND j.queue = _priorities.queue COLLATE "C" AND j.priority > 0)
+		THEN 9 ELSE 0 END, 0, -1) p;
+END;
+
 -- Locks the jobs of a queue that an application takes next, up to a number, and returns their
 -- numbers. The caller has set how plans are made.
 CREATE OR REPLACE FUNCTION hwheel._lock_due(name text, room bigint, at timestamptz)
 RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-	RETURN ARRAY(SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
+	RETURN ARRAY(SELECT j.id FROM hwheel._priorities(_lock_due.name) p, LATERAL (
 			SELECT j.id FROM hwheel.job j
 			WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _lock_due.name
 				AND j.priority = p AND j.due <= at AND j.due > '-infinity'
@@ -1054,7 +1062,7 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel._has_due(name text, jobs bigint, at timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	RETURN (SELECT count(*) >= jobs FROM (SELECT FROM generate_series(9, 0, -1) p, LATERAL (
+	RETURN (SELECT count(*) >= jobs FROM (SELECT FROM hwheel._priorities(_has_due.name) p, LATERAL (
 			SELECT FROM hwheel.job j WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = name
 				AND j.priority = p AND j.due <= at AND j.due > '-infinity' LIMIT jobs) j
 		LIMIT jobs) n);
@@ -1075,7 +1083,7 @@ BEGIN
 		EXIT WHEN cardinality(ids) >= room;
 		WITH near AS MATERIALIZED (
 			SELECT n.id, n.tenant, row_number() OVER () AS place
-			FROM generate_series(9, 0, -1) p, LATERAL (
+			FROM hwheel._priorities(_fair_first.name) p, LATERAL (
 				SELECT j.id, j.tenant FROM hwheel.job j
 				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = _fair_first.name
 					AND j.priority = p AND j.due <= at AND j.due > '-infinity' AND j.id <> ALL (passed)
@@ -1196,7 +1204,7 @@ BEGIN
 			AND g.slot = pg_backend_pid() % 16 AND d.ids <> '{}' FOR SHARE SKIP LOCKED)
 		INTO is_paused, ids, is_open
 		FROM (SELECT l.is_paused, CASE WHEN l.is_paused IS NULL THEN ARRAY(
-				SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
+				SELECT j.id FROM hwheel._priorities(take.queue) p, LATERAL (
 					SELECT j.id FROM hwheel.job j
 					WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = take.queue
 						AND j.priority = p AND j.due <= time AND j.due > '-infinity'
