@@ -199,6 +199,11 @@ DO $$ BEGIN
 	END IF;
 END $$;
 
+-- The jobs that applications run have the owner 0. take() counts those of a queue, or of one of its tenants.
+DROP INDEX hwheel.job_owner;
+DROP INDEX IF EXISTS hwheel.job_tenant_run;
+CREATE INDEX job_owner ON hwheel.job (owner, queue, tenant) WHERE owner IS NOT NULL;
+
 -- By this index a node finds the jobs that ended long ago. Without the index, its hourly look for them
 -- read all live jobs.
 CREATE INDEX job_over ON hwheel.job (state, finished_at) WHERE state IN ('done', 'dead');

@@ -1147,11 +1147,12 @@ BEGIN
 	RETURN ids;
 END $$;
 
--- How many runs a tenant may begin, if these jobs begin as well.
+-- How many runs a tenant may begin, if these jobs begin as well. As in take(), the inner query says no more
+-- than the index has.
 CREATE OR REPLACE FUNCTION hwheel._free(name text, tenant text, per int, ids bigint[])
 RETURNS bigint LANGUAGE sql STABLE
-	RETURN per - (SELECT count(*) FROM hwheel.job r WHERE r.queue = name COLLATE "C"
-			AND r.tenant = _free.tenant COLLATE "C" AND r.lease_until IS NOT NULL)
+	RETURN per - (SELECT count(r.lease_until) FROM (SELECT r.lease_until FROM hwheel.job r WHERE r.owner = 0
+			AND r.queue = name COLLATE "C" AND r.tenant = _free.tenant COLLATE "C" OFFSET 0) r)
 		- (SELECT count(*) FROM hwheel.job a WHERE a.id = ANY (ids) AND a.tenant = _free.tenant COLLATE "C");
 
 -- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
@@ -1228,10 +1229,10 @@ BEGIN
 		END IF;
 	END IF;
 	IF q.max_running IS NOT NULL THEN
-		-- With the state in the inner query, the planner would use the index of all live jobs.
-		room := least(room, q.max_running - (SELECT count(*) FROM (SELECT j.queue, j.state, j.kind
-				FROM hwheel.job j WHERE j.lease_until IS NOT NULL OFFSET 0) j
-			WHERE j.queue = take.queue AND j.state = 'running' AND j.kind = 'app'));
+		-- With more in the inner query, the planner might use the index of all leases, or of all live jobs.
+		room := least(room, q.max_running - (SELECT count(*) FROM (SELECT j.state, j.kind, j.lease_until
+				FROM hwheel.job j WHERE j.owner = 0 AND j.queue = take.queue OFFSET 0) j
+			WHERE j.state = 'running' AND j.kind = 'app' AND j.lease_until IS NOT NULL));
 	END IF;
 	-- After the count: a job begins after those that made room for it have ended.
 	time := clock_timestamp();

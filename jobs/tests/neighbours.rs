@@ -666,7 +666,8 @@ fn no_call_reads_all_live_jobs() {
     db.execute(
         "ALTER TABLE hwheel.job SET (autovacuum_enabled = off); ALTER TABLE hwheel.stop SET (autovacuum_enabled = off);
         ANALYZE hwheel.job; ANALYZE hwheel.stop;
-        SELECT hwheel.set_queue('q', max_running => 3000);
+        SELECT hwheel.set_queue('q', max_running => 3000), hwheel.set_queue('r', max_running => 3000);
+        SELECT hwheel.schedule('r', now(), queue => 'r');
         SELECT hwheel.schedule_many(array_agg('a' || i), ARRAY[now() + interval '1 day'], queue => 'a'),
             hwheel.schedule_many(array_agg('s' || i), ARRAY[now() + interval '1 day'], sql => 'note')
             FROM generate_series(1, 3000) i;
@@ -690,7 +691,8 @@ fn no_call_reads_all_live_jobs() {
         ("hwheel._tend()", 200),
         ("hwheel._enter('m', 10)", 200),
         ("hwheel.pause_queue('a')", 200),
-        // These read all leases, and no other job.
+        ("hwheel.take('r', 10)", 200),
+        // These read all leases, or those of the queue, and no other job.
         ("hwheel.take('q', 10)", 2200),
         ("hwheel._renew5($1, '{sql}', 0, 0, '{}')", 4200),
     ] {
