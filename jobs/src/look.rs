@@ -161,7 +161,7 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     };
     let job = format!(
         "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
-            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant, x.tried,
+            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since, x.tenant, {TRIED},
             {AFTER} AS after_keys
         FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.key = $1
         ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
@@ -292,6 +292,9 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
 /// The keys of the jobs that a job still waits for.
 pub const AFTER: &str = "(SELECT string_agg(m.key, ', ' ORDER BY m.key) FROM hwheel.job m
     WHERE m.key = ANY (x.after_keys) AND m.state IN ('waiting', 'claimed', 'running'))";
+
+/// The attempts that failed, of `hwheel.all_jobs x`. No check refuses a row of the history.
+pub const TRIED: &str = "CASE jsonb_typeof(x.tried) WHEN 'array' THEN x.tried END AS tried";
 
 /// An attempt that failed, in a line: a name and a text.
 pub const FAILED: &str = "'failed', concat(left(a ->> 'began', 23), ' to ',

@@ -18,7 +18,7 @@
 use crate::args::Web;
 use crate::connect::Config;
 use crate::db::{self, Client, Error, Failure};
-use crate::look::{AFTER, FAILED, JOB, QUEUES};
+use crate::look::{AFTER, FAILED, JOB, QUEUES, TRIED};
 use crate::node::explain;
 use crate::page::{self, Overview};
 use crate::serve::{self, of_type, plain, Request, Response};
@@ -425,7 +425,7 @@ impl Site {
                 SELECT v.*, {payload} AS payload, x.traceparent, x.timeout::text AS timeout,
                     x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as,
                     x.lease_until, (SELECT min(s.asked_at) FROM hwheel.stop s WHERE s.id = x.id)
-                        AS stopping_since, x.tenant, x.tried, {AFTER} AS after_keys
+                        AS stopping_since, x.tenant, {TRIED}, {AFTER} AS after_keys
                 FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.id = $1
             ) v, LATERAL (SELECT name, value, n FROM json_each_text(to_json(v))
                     WITH ORDINALITY AS e (name, value, n) WHERE name <> 'tried'

@@ -287,6 +287,24 @@ fn lists_go_on_after_a_hundred_jobs_and_show_the_history() {
 }
 
 #[test]
+fn a_row_of_the_history_that_no_function_writes_is_shown() {
+    let db = database();
+    let page = Page::new(&db, &[]);
+    for (id, tried) in (1..).zip(["5", "\"text\"", "{\"a\": 1}", "[5, {}, null]", "null"]) {
+        db.execute(&format!(
+            "INSERT INTO hwheel.history (id, key, queue, priority, due, occurrence, kind, target, max_attempts,
+                attempts, runs, skipped, created_at, finished_at, slot, tried)
+            VALUES ({id}, 'odd', 'default', 0, now(), now(), 'sql', 'note', 1, 0, 1, 0, now(), now(), 0, '{tried}')"
+        ));
+        assert!(page.get(&format!("/job/{id}")).contains("<bdi>done</bdi>"));
+    }
+    for arguments in [&["show", "odd"][..], &["show", "odd", "--json"]] {
+        let output = db.program(arguments);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
 fn only_the_token_and_a_known_name_open_the_page() {
     let db = database();
     db.execute("SELECT hwheel.schedule('visible', now() + interval '1 h', sql => 'note')");
