@@ -233,6 +233,27 @@ fn with_a_job_of_boss(server: &Server) -> Database<'_> {
 const EVIL: &str = "CREATE FUNCTION evil.f(key text, due timestamptz, payload jsonb) RETURNS void
     LANGUAGE sql AS 'INSERT INTO public.loot VALUES (current_user, NULL)';";
 
+/// The role owns the wrapper, and may drop it.
+#[test]
+fn a_series_whose_wrapper_is_gone_has_dead_runs_and_goes_on() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    let schedule = "SELECT hwheel.schedule('series', every => '1 h', due => now(), sql => 'boss.look', run_as => 'boss',
+            max_attempts => 1)";
+    execute_as(&db, "boss", &format!("{SPY} {schedule}")).unwrap();
+    let drop = "DROP FUNCTION hwheel.\"as boss\"(text, text, timestamptz, jsonb)";
+    execute_as(&db, "boss", drop).unwrap();
+    let dead = "INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target, max_attempts,
+            backoff, timeout, run_as)
+        VALUES ('forged', 'dead', now(), now(), 'once', '0', 'sql', 'evil.f', 1, '1 s', '1 s', 'boss')";
+    let why = "no node may run jobs as \"boss\"";
+    refused(&db, "mallory", dead, why);
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE key = 'series' AND state = 'dead'");
+    db.wait("SELECT due > now() + interval '50 min' FROM hwheel.job WHERE key = 'series' AND state = 'waiting'");
+    refused(&db, "boss", "SELECT hwheel.revive('series')", why);
+}
+
 /// The role owns the wrapper, and may have it run with the rights of the node.
 #[test]
 fn the_owner_of_a_wrapper_gets_no_right_of_the_node() {
