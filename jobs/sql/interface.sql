@@ -1794,3 +1794,29 @@ DROP FUNCTION IF EXISTS
 		int, interval, interval, text, boolean, name, jsonb, text, text, int, text),
 	hwheel._schedule_many(text[], timestamptz[], jsonb[], text, text, text, int, interval, interval,
 		text, boolean, name, jsonb, text, text, int);
+
+-- Headers and `next` that the table refuses now may be there since an older version. A request goes without
+-- the headers that schedule() refuses, and a job stays what it is. A row that does not fit otherwise stays.
+DO $$
+DECLARE
+	job hwheel.job;
+	is_misfit boolean;
+BEGIN
+	FOR job IN SELECT j.* FROM hwheel.job j WHERE num_nonnulls(j.headers, j.next) > 0 LOOP
+		BEGIN
+			is_misfit := job.next IS NOT NULL AND hwheel._next_misfit(job) IS NOT NULL;
+		EXCEPTION WHEN data_exception THEN
+			is_misfit := true;
+		END;
+		CONTINUE WHEN NOT is_misfit AND hwheel._headers_error(job.headers) IS NULL;
+		BEGIN
+			UPDATE hwheel.job j SET next = CASE WHEN NOT is_misfit THEN j.next END, headers = (
+					SELECT CASE WHEN hwheel._headers_error(f.headers) IS NULL THEN f.headers END FROM (
+						SELECT jsonb_object_agg(h.key, h.value) AS headers
+						FROM jsonb_each(CASE jsonb_typeof(j.headers) WHEN 'object' THEN j.headers END) h
+						WHERE hwheel._headers_error(jsonb_build_object(h.key, h.value)) IS NULL) f)
+				WHERE j.id = job.id;
+		EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
+		END;
+	END LOOP;
+END $$;

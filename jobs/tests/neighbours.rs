@@ -636,8 +636,36 @@ fn an_upgrade_repairs_rows_that_no_function_writes() {
         DROP INDEX hwheel.job_over;
         UPDATE hwheel.settings SET version = 9;
         SELECT hwheel.schedule('fence', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'q');
-        UPDATE hwheel.job SET fence = 9223372036854775807, losses = 2147483647, fired_at = 'infinity'",
+        UPDATE hwheel.job SET fence = 9223372036854775807, losses = 2147483647, fired_at = 'infinity';
+        DROP TRIGGER check_role_again ON hwheel.job;
+        CREATE TRIGGER check_role_again AFTER UPDATE ON hwheel.job FOR EACH ROW WHEN (false)
+            EXECUTE FUNCTION hwheel._check_role()",
     );
+    for (n, headers) in (1..).zip([
+        r#"{"Content-Length": "5", "Authorization": "x"}"#,
+        "[1]",
+        r#"{"A": "5", "a": "5"}"#,
+        r#"{"a": 5}"#,
+    ]) {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('headers{n}', now() + interval '1 h', http => 'http://127.0.0.1:1/');
+            UPDATE hwheel.job SET headers = '{headers}' WHERE key = 'headers{n}'"
+        ));
+    }
+    for (n, next) in (1..).zip([
+        r#"{"due": "when"}"#,
+        "5",
+        "[1]",
+        r#"{"target": null}"#,
+        r#"{"headers": {"Host": "x"}}"#,
+        r#"{"payload": 7}"#,
+    ]) {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('next{n}', now() + interval '1 h', queue => 'r');
+            UPDATE hwheel.job SET state = 'running', owner = 0, lease_until = now() + interval '1 h', next = '{next}'
+                WHERE key = 'next{n}'"
+        ));
+    }
     for (n, what) in (0..).zip(QUEUES) {
         db.execute(&format!(
             "INSERT INTO hwheel.queue (name) VALUES ('q{n}');
@@ -647,6 +675,14 @@ fn an_upgrade_repairs_rows_that_no_function_writes() {
     let output = db.program(&["install"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(db.number("SELECT count(*) FROM hwheel.queue"), 11);
+    // The other headers stay, and so does what a job is to become if it fits.
+    assert_eq!(
+        db.text(
+            "SELECT string_agg(concat(key, headers, next), ' ' ORDER BY key) FROM hwheel.job
+            WHERE num_nonnulls(headers, next) > 0"
+        ),
+        r#"headers1{"Authorization": "x"} next6{"payload": 7}"#
+    );
     let _node = db.node("one");
     db.wait("SELECT count(*) = 1 FROM hwheel.history WHERE key = 'fence'");
     assert_eq!(db.rows("SELECT FROM hwheel.take('q')").len(), 1);
