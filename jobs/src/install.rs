@@ -132,7 +132,7 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
 /// Makes the role of the schema, if the user is a superuser, and goes on as it. A schema that
 /// belongs to a superuser passes to it, with what is in it; another owner keeps the schema. 1.sql
 /// needs the right to create schemas. Functions of users that run with the rights of their owner
-/// keep their owner.
+/// keep their owner. A superuser owns all after the restore of a backup without its roles.
 const OWNER: &str = "
 DO $do$
 DECLARE
@@ -165,7 +165,7 @@ BEGIN
         UNION ALL
         SELECT format('ALTER FUNCTION %s OWNER TO hwheel_owner', oid::regprocedure) FROM pg_proc
         WHERE pronamespace = 'hwheel'::regnamespace AND proowner = old.oid AND prokind = 'f'
-            AND (NOT prosecdef OR proname = '_tend')
+            AND (NOT prosecdef OR proname IN ('_tend', '_follow', '_runs_as', '_command'))
     LOOP
         EXECUTE command;
     END LOOP;

@@ -4,6 +4,7 @@
 mod support;
 
 use postgres::fallible_iterator::FallibleIterator;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
 use std::thread::sleep;
@@ -407,6 +408,42 @@ fn version_1() -> Database<'static> {
     db.execute(include_str!("../sql/1.sql"));
     db.execute(include_str!("support/version-1.sql"));
     db
+}
+
+/// The roles of a server are not in a backup of a database, so the superuser who restores it owns all.
+#[test]
+fn a_backup_that_was_restored_without_its_roles_is_upgraded() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    db.execute(&format!("SELECT hwheel.schedule('before', {NOTE})"));
+    server
+        .client()
+        .batch_execute("CREATE DATABASE copy")
+        .unwrap();
+    let copy = server.database_named("copy");
+    let restore = format!(
+        "pg_dump --no-owner -d '{}' | psql -qX -v ON_ERROR_STOP=1 -d '{}'",
+        db.url, copy.url
+    );
+    let output = Command::new("sh").args(["-c", &restore]).output().unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+    let output = copy.program(&["install"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        copy.text(
+            "SELECT string_agg(DISTINCT proowner::regrole::text, ' ') FROM pg_proc
+            WHERE pronamespace = 'hwheel'::regnamespace"
+        ),
+        "hwheel_owner"
+    );
+    let _node = copy.node("one");
+    copy.execute(
+        "SELECT hwheel.move('before', now()), hwheel.schedule('after', now(), sql => 'note')",
+    );
+    copy.wait("SELECT count(*) = 2 FROM hwheel.history");
 }
 
 #[test]
