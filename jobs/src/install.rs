@@ -15,6 +15,7 @@
 
 use crate::connect::Config;
 use crate::db::{self, describe, Client, Error};
+use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::{DbError, SqlState};
@@ -58,7 +59,9 @@ pub fn install(config: &Config) -> Result<(), String> {
             Err(e) if is_contention(&e) && Instant::now() < end => {
                 tries += 1;
                 if tries % 8 == 1 {
-                    eprintln!(
+                    // Nobody has to read it.
+                    let _ = writeln!(
+                        std::io::stderr(),
                         "hwheel-jobs: others use the schema: {}; again",
                         describe(&e)
                     );
@@ -79,7 +82,8 @@ fn is_contention(error: &Error) -> bool {
     if let Error::Postgres(e) = error {
         let is_made = |db: &DbError| {
             db.code() == &SqlState::UNIQUE_VIOLATION && db.schema() == Some("pg_catalog")
-                || db.message().ends_with("concurrently updated")
+                // "tuple concurrently updated", in the language of the server.
+                || db.routine().is_some_and(|routine| routine.starts_with("simple_heap_"))
         };
         if e.as_db_error().is_some_and(is_made) {
             return true;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, Database, Server};
+use support::{database, Database, Server, PROGRAM};
 
 const NOTE: &str = "now() + interval '1 h', sql => 'note'";
 
@@ -408,6 +408,29 @@ fn version_1() -> Database<'static> {
     db.execute(include_str!("../sql/1.sql"));
     db.execute(include_str!("support/version-1.sql"));
     db
+}
+
+#[test]
+fn an_installation_waits_though_nobody_can_read_that() {
+    let db = database();
+    let mut client = db.client();
+    let mut other = client.transaction().unwrap();
+    other
+        .batch_execute("COMMENT ON SCHEMA hwheel IS 'mine'")
+        .unwrap();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut install = Command::new(PROGRAM)
+        .arg("install")
+        .env("DATABASE_URL", &db.url)
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    sleep(Duration::from_millis(1500));
+    other.rollback().unwrap();
+    assert!(install.wait().unwrap().success());
 }
 
 /// The roles of a server are not in a backup of a database, so the superuser who restores it owns all.
