@@ -204,6 +204,11 @@ DROP INDEX hwheel.job_owner;
 DROP INDEX IF EXISTS hwheel.job_tenant_run;
 CREATE INDEX job_owner ON hwheel.job (owner, queue, tenant) WHERE owner IS NOT NULL;
 
+-- The fences of a job begin with the time in milliseconds. After the restore of a backup, or the loss of
+-- the last commits with a server, a job may get a number that another one had. A node or an application
+-- may still hold that one, with a fence that is lower.
+ALTER TABLE hwheel.job ALTER COLUMN fence SET DEFAULT date_part('epoch', clock_timestamp()) * 1000;
+
 -- By this index a node finds the jobs that ended long ago. Without the index, its hourly look for them
 -- read all live jobs.
 CREATE INDEX job_over ON hwheel.job (state, finished_at) WHERE state IN ('done', 'dead');

@@ -11,7 +11,8 @@
 //! - *window*: how far ahead nodes claim, 10 s by default.
 //! - *lease*: how long a node may be silent, 15 s by default. It belongs to the node
 //!   and covers all its jobs, so that to renew it is one update.
-//! - *fence*: a number in the job that grows with every claim and every change.
+//! - *fence*: a number in the job that grows with every claim and every change. It begins with the
+//!   time, so it also tells the job from one that had the same number before a backup was restored.
 //!
 //! # The life of a job
 //!

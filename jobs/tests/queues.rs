@@ -317,6 +317,33 @@ fn a_lease_that_somebody_has_ended_ends_nothing() {
 }
 
 /// The application ends what it has taken, and then the job is what it was scheduled as.
+/// An application goes on while a backup is restored, or another server that lacks the last commits.
+#[test]
+fn a_lease_from_before_a_restore_ends_no_other_job() {
+    let db = database();
+    let mut client = db.client();
+    db.execute("SELECT hwheel.schedule('lost', now(), queue => 'q')");
+    let (id, lease, ..) = take(&mut client, "q", 1)[0];
+    db.execute(
+        "TRUNCATE hwheel.job RESTART IDENTITY; SELECT hwheel.schedule('other', now(), queue => 'q')",
+    );
+    assert_eq!(take(&mut client, "q", 1)[0].0, id);
+    for call in [
+        "done($1, $2)",
+        "fail($1, $2)",
+        "snooze($1, $2, '1 s')",
+        "extend($1, $2, '1 s')",
+    ] {
+        let sql = format!("SELECT hwheel.{call}");
+        assert_eq!(
+            code(&client.query(&sql, &[&id, &lease]).unwrap_err()),
+            "HW003"
+        );
+    }
+    assert_eq!(extend(&mut client, &[(id, lease)]), ["gone"]);
+    assert!(db.is("SELECT state = 'running' FROM hwheel.job"));
+}
+
 #[test]
 fn a_job_that_is_scheduled_while_it_is_taken_follows() {
     let db = database();
