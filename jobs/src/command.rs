@@ -25,15 +25,16 @@ const QUOTED: u64 = 500;
 pub fn run(run: &Run, stop: &Stop) -> Result<(), String> {
     let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
     let group = Group::of(&child);
-    if !ended_within(&child, run.time_limit, stop).map_err(|e| format!("cannot wait: {e}"))? {
+    let has_ended = ended_within(&child, run.time_limit, stop);
+    if !matches!(has_ended, Ok(true)) {
         // SAFETY: the group is the child's, which has not been waited for.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         drop(group);
         let _ = child.wait();
-        let why = if stop.is_asked() {
-            format!("killed {GRACE:?} after its job was cancelled")
-        } else {
-            format!("killed after {:?}", run.time_limit)
+        let why = match has_ended {
+            Err(e) => format!("killed, because the node cannot wait for it: {e}"),
+            _ if stop.is_asked() => format!("killed {GRACE:?} after its job was cancelled"),
+            _ => format!("killed after {:?}", run.time_limit),
         };
         return Err(why + &quote(&mut output));
     }

@@ -6,6 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -568,6 +569,52 @@ fn a_full_disk_costs_no_attempt_and_no_job() {
 }
 
 /// The jobs themselves lie on it.
+/// A machine may have no descriptor left, or refuse the call.
+#[test]
+fn a_command_that_its_node_cannot_wait_for_is_killed() {
+    let db = database();
+    let place = db.server.dir().join("run").display().to_string();
+    let mut command = Command::new(support::PROGRAM);
+    command
+        .args(["run", "--name", "one", "--kinds", "command"])
+        .env("DATABASE_URL", &db.url);
+    // SAFETY: the closure makes two system calls, and needs no memory.
+    unsafe { command.pre_exec(refuse_pidfd_open) };
+    let node = support::Node::start(&mut command, "one");
+    db.execute(&format!(
+        "SELECT hwheel.schedule('c', now(), max_attempts => 3, backoff => '100 ms',
+            command => 'exec 9>>{place}; flock -n 9 || echo twice >&9; sleep 3')"
+    ));
+    node.wait_for_log("\"c\" is dead: killed, because the node cannot wait for it");
+    assert_eq!(std::fs::read_to_string(&place).unwrap_or_default(), "");
+}
+
+fn refuse_pidfd_open() -> std::io::Result<()> {
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let (equal, back) = (libc::BPF_JMP | libc::BPF_JEQ, libc::BPF_RET);
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // The number of the call.
+        step(equal, 0, 1, libc::SYS_pidfd_open as u32),
+        step(back, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EMFILE as u32),
+        step(back, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: the filter lives as long as the call.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
+    };
+    done.then_some(()).ok_or_else(std::io::Error::last_os_error)
+}
+
 #[test]
 fn a_full_disk_refuses_users_and_makes_nodes_wait() {
     let server = Server::start();
