@@ -238,6 +238,14 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 	WHERE j.owner = node_id AND (j.state = 'claimed' OR j.state = 'running' AND j.kind = 'sql');
 $$;
 
+-- Returns the commands and requests that a node has begun. The end of one may have been written down and
+-- lost again, if the server has crashed, or another one goes on without its last commits.
+CREATE OR REPLACE FUNCTION hwheel._begun(node_id bigint) RETURNS SETOF hwheel.claim3
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+	SELECT a.* FROM hwheel.job j, LATERAL hwheel._claims3(j) a
+	WHERE j.owner = node_id AND j.state = 'running' AND j.kind <> 'sql';
+$$;
+
 -- Locks the jobs that are due and whose fence is as claimed. Waits for nobody, and
 -- answers once for a job that is named twice. n is the place of a job in the arrays.
 -- taken: locked. early: not due yet. busy: locked by another. gone: not the node's.
@@ -751,7 +759,7 @@ SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp A
 #variable_conflict use_column
 DECLARE
 	mine bigint[] := ARRAY(SELECT j.id FROM unnest(ids, fences) AS w (id, fence)
-		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed'
+		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running')
 		FOR UPDATE OF j SKIP LOCKED);
 	open text[] := hwheel._passed(ARRAY(SELECT j.queue FROM unnest(mine) m
 		JOIN hwheel.job j ON j.id = m));
@@ -761,20 +769,21 @@ BEGIN
 		FROM unnest(ids, fences, nexts, skips, errors) AS w (id, fence, next, skip, error)
 	), seen AS (
 		SELECT w.id, bool_or(j.id IS NOT NULL) AS is_there FROM want w LEFT JOIN hwheel.job j
-			ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed' GROUP BY w.id
+			ON j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running') GROUP BY w.id
 	), verdict AS (
-		SELECT w.*, w.error IS NULL AND w.is_near AND j.kind <> 'app' AND j.queue = ANY (open)
-			AND hwheel._may_claim(j.queue, j.owner) AS keeps
-		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed'
-			AND j.id = ANY (mine)
+		SELECT w.*, w.error IS NULL AND w.is_near AND j.kind <> 'app' AND j.paused_due IS NULL
+			AND j.queue = ANY (open) AND hwheel._may_claim(j.queue, j.owner) AS keeps
+		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence
+			AND j.state IN ('claimed', 'running') AND j.id = ANY (mine)
 	), planned AS (
 		UPDATE hwheel.job j SET
 			state = CASE WHEN w.error IS NOT NULL THEN 'dead' WHEN w.next IS NULL THEN 'done'
 				WHEN w.keeps THEN 'claimed' ELSE 'waiting' END,
 			owner = CASE WHEN w.keeps THEN j.owner END,
 			fence = j.fence + 1, attempts = 0,
-			due = coalesce(w.next, j.due), occurrence = coalesce(w.next, j.occurrence),
-			skipped = j.skipped + w.skip,
+			due = CASE WHEN j.paused_due IS NULL THEN coalesce(w.next, j.due) ELSE 'infinity' END,
+			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN w.next END,
+			occurrence = coalesce(w.next, j.occurrence), skipped = j.skipped + w.skip,
 			finished_at = CASE WHEN w.next IS NULL OR w.error IS NOT NULL
 				THEN clock_timestamp() END,
 			last_error = coalesce(w.error, j.last_error)

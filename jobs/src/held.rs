@@ -534,6 +534,13 @@ impl Held {
         self.lock().unwritten.extend(later);
     }
 
+    /// Whether the job has ended, and that could not be written down.
+    pub fn is_unwritten(&self, job: &Job) -> bool {
+        let state = self.lock();
+        let mut ends = state.unwritten.iter().map(|(_, ended)| &ended.job);
+        ends.any(|ended| (ended.id, ended.fence) == (job.id, job.fence))
+    }
+
     /// The number of jobs armed or due, and of those that are not written down.
     pub fn len(&self) -> usize {
         self.lock().len()

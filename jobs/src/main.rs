@@ -54,8 +54,9 @@
 //!
 //! A job that is not over is `waiting`, or its owner has to act on it. An owner that
 //! stays silent for a lease is expelled by the next claim of any node, and its jobs
-//! become `waiting`. An owner that lives may have missed the answer of a call: after
-//! every lost connection it asks for all that it owns and arms what it does not know.
+//! become `waiting`. An owner that lives may have missed the answer of a call, and a server that has
+//! crashed may have lost its last commits: after every lost connection a node asks for all that it owns
+//! and arms what it does not know.
 //! The notifications only make a node look earlier than at its next turn: whoever may connect
 //! can send them, so a node believes none.
 //!

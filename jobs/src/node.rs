@@ -617,7 +617,7 @@ impl Node {
     /// there was anything, and the longest time until the next claim.
     fn claim(&mut self, id: i64) -> Result<(bool, Duration), Error> {
         if self.held.was_unsure() {
-            let sql = "SELECT * FROM hwheel._held3($1)";
+            let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
             let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
             self.arm(&rows);
         }

@@ -87,12 +87,13 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
             .iter()
             .map(|job| (job.id, job.fence, job.queue.clone()))
             .collect();
+        let is_running = |job: &Job| running.contains(&(job.id, job.fence));
         let twice: Vec<_> = due
             .iter()
-            .filter(|job| running.contains(&(job.id, job.fence)))
+            .filter(|job| is_running(job))
             .map(|job| job.queue.clone())
             .collect();
-        due.retain(|job| !running.contains(&(job.id, job.fence)));
+        due.retain(|job| !is_running(job) && !held.is_unwritten(job));
         due = latest(due);
 
         let (due, skipping) = steps(held, due);

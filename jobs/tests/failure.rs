@@ -508,6 +508,47 @@ fn the_server_may_restart_or_crash() {
     assert!(a.log().contains("again in"), "{}", a.log());
 }
 
+/// The server answers before it has written a commit, and then it crashes.
+#[test]
+fn a_run_whose_end_the_server_has_lost_is_made_again() {
+    let server = Server::start_with(
+        &[
+            "synchronous_commit = off",
+            "wal_writer_delay = 10s",
+            "autovacuum = off",
+        ],
+        &[],
+    );
+    let db = server.database().with_functions();
+    let _node = db.node("one");
+    let path = server.dir().join("may-end").display().to_string();
+    // The server may have written the end all the same.
+    for n in 0.. {
+        let _ = std::fs::remove_file(&path);
+        db.execute(&format!(
+            "SELECT hwheel.schedule('once-{n}', now(), command => 'until test -e {path}; do sleep 0.02; done'),
+                hwheel.schedule('skip-{n}', now(), every => '1 h', missed => 'skip',
+                    command => 'until test -e {path}; do sleep 0.02; done')"
+        ));
+        db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'running'");
+        db.execute("SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'all', 'is written')");
+        std::fs::write(&path, "").expect("a file");
+        db.wait("SELECT count(*) = 1 FROM hwheel.history WHERE key LIKE 'once-%'");
+        db.wait("SELECT count(*) = 0 FROM hwheel.job WHERE state = 'running'");
+        server.down("immediate");
+        server.up();
+        if db.is("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'running'") {
+            // That run is late now.
+            db.execute("UPDATE hwheel.job SET due = due - interval '1 h' WHERE missed = 'skip'");
+            break;
+        }
+        assert!(n < 20, "no end was lost");
+        db.execute("DELETE FROM hwheel.job; TRUNCATE hwheel.history");
+    }
+    db.wait("SELECT count(*) = 1 FROM hwheel.history WHERE key LIKE 'once-%'");
+    db.wait("SELECT state = 'waiting' AND due > now() + interval '50 min' FROM hwheel.job");
+}
+
 #[test]
 fn a_node_waits_for_a_server_that_is_not_there_yet() {
     let server = Server::start();
