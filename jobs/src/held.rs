@@ -114,8 +114,6 @@ struct State {
 struct Lease {
     renewed: Instant,
     length: Duration,
-    /// The time between two renewals.
-    turn: Duration,
 }
 
 impl Held {
@@ -553,30 +551,23 @@ impl Held {
         self.lock().node
     }
 
-    /// The node has entered, and has a lease, which it renews once per turn.
-    pub fn entered(&self, id: i64, lease: Duration, turn: Duration) {
+    /// The node has entered, and has a lease.
+    pub fn entered(&self, id: i64, lease: Duration) {
         let mut state = self.lock();
         state.node = Some(id);
         state.lease = Some(Lease {
             renewed: Instant::now(),
             length: lease,
-            turn,
         });
     }
 
-    /// The number of the node, the length of its lease, and its turn. None: it has not entered.
-    pub fn lease(&self) -> Option<(i64, Duration, Duration)> {
-        let state = self.lock();
-        let lease = state.lease.as_ref()?;
-        Some((state.node?, lease.length, lease.turn))
-    }
-
-    /// The lease was renewed at this time, or later.
-    pub fn renewed(&self, id: i64, at: Instant) {
+    /// The lease was renewed at this time, or later. None: it was not.
+    pub fn renewed(&self, id: i64, at: Option<Instant>, length: Duration) {
         let mut state = self.lock();
         if state.node == Some(id) {
             if let Some(lease) = &mut state.lease {
-                lease.renewed = at;
+                lease.renewed = at.unwrap_or(lease.renewed);
+                lease.length = length;
             }
         }
     }

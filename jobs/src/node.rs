@@ -262,18 +262,26 @@ fn ring(held: &Held, mut link: Link) {
     }
 }
 
+/// So a node can miss one turn, and looks at the database less than ten times a minute.
+fn turn_of(window: Duration, lease: Duration) -> Duration {
+    window.min(lease * 2 / 3) * 13 / 20
+}
+
 /// Renews the lease, whatever else the node waits for.
 fn keep(held: &Held, mut link: Link, kinds: &[String]) {
     let mut is_again = false;
     loop {
-        let Some((id, lease, turn)) = held.lease() else {
+        let Some(id) = held.node() else {
             thread::sleep(PAUSE); // The node enters.
             continue;
         };
         let metrics = &held.metrics;
         let offset = held.offset().as_micros() as i64;
         let (failed, lateness) = (metrics.failed(), metrics.lateness());
-        let sql = "SELECT * FROM hwheel._renew5($1, $2, $3, $4, $5)";
+        let sql = "SELECT r.*,
+                (SELECT date_part('epoch', window_length) FROM hwheel.settings) AS window_s,
+                (SELECT date_part('epoch', lease_length) FROM hwheel.settings) AS lease_s
+            FROM hwheel._renew5($1, $2, $3, $4, $5) r";
         let asked = Instant::now();
         let answer =
             link.ask(|session| session.query(sql, &[&id, &kinds, &offset, &failed, &lateness]));
@@ -283,9 +291,11 @@ fn keep(held: &Held, mut link: Link, kinds: &[String]) {
                 is_again = false;
                 let row = &rows[0];
                 let renewed: bool = row.get("renewed");
-                if renewed {
-                    held.renewed(id, asked);
-                }
+                let seconds = |column| Duration::from_secs_f64(row.get(column));
+                // Somebody may have changed the length. The lease that was renewed has the new one.
+                let lease = seconds("lease_s");
+                let turn = turn_of(seconds("window_s"), lease);
+                held.renewed(id, renewed.then_some(asked), lease);
                 if row.get::<_, i64>("expelled") > 0 {
                     held.wake.notify_one();
                 }
@@ -430,14 +440,13 @@ impl Node {
         let (window, lease) = (ms("window_ms"), ms("lease_ms"));
         let id: i64 = rows[0].get("id");
         self.window = window;
-        // So it can miss one turn, and looks at the database less than ten times a minute.
-        self.turn = window.min(lease * 2 / 3) * 13 / 20;
+        self.turn = turn_of(window, lease);
         self.link
             .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
         self.is_new = true;
         self.doubted.clear();
         self.held.forget();
-        self.held.entered(id, lease, self.turn);
+        self.held.entered(id, lease);
         log::info!(
             "node {id} ({}): window {window:?}, lease {lease:?}",
             self.name

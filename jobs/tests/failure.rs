@@ -550,6 +550,21 @@ fn a_run_whose_end_the_server_has_lost_is_made_again() {
 }
 
 #[test]
+fn a_lease_may_become_shorter_under_nodes_that_run() {
+    let db = database();
+    db.execute("UPDATE hwheel.settings SET window_length = DEFAULT, lease_length = DEFAULT");
+    let (one, _two) = (db.node("one"), db.node("two"));
+    db.all_claim();
+    db.execute("UPDATE hwheel.settings SET lease_length = '4 s'");
+    sleep(Duration::from_secs(16));
+    assert_eq!(
+        db.number("SELECT count(*) FROM hwheel.node WHERE left_at IS NULL"),
+        2
+    );
+    assert!(!one.log().contains("expelled"), "{}", one.log());
+}
+
+#[test]
 fn a_node_waits_for_a_server_that_is_not_there_yet() {
     let server = Server::start();
     let db = server.database().with_functions();
