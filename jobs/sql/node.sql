@@ -746,7 +746,22 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 	FROM taken t LEFT JOIN begun b ON b.id = t.id;
 $$;
 
--- Gives claimed jobs another run without an attempt at this one: the first run of
+-- Gives a job back that its node could not begin: see _start(). False: somebody has locked it, or it is
+-- not the node's.
+CREATE OR REPLACE FUNCTION hwheel._put_off(id bigint, fence bigint, error text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	soon constant timestamptz := clock_timestamp() + interval '2 s';
+BEGIN
+	UPDATE hwheel.job j SET state = 'waiting', owner = NULL, fence = j.fence + 1,
+		due = CASE WHEN j.paused_due IS NULL THEN soon ELSE 'infinity' END,
+		paused_due = CASE WHEN j.paused_due IS NOT NULL THEN soon END, last_error = error
+	WHERE j.id IN (SELECT m.id FROM hwheel.job m WHERE m.id = _put_off.id AND m.fence = _put_off.fence
+		AND m.state = 'running' FOR UPDATE SKIP LOCKED);
+	RETURN FOUND;
+END $$;
+
+-- Gives the jobs of a node another run without an attempt at this one: the first run of
 -- a cron expression, or one that was missed and is skipped. With an error the job
 -- is dead; with neither time nor error its recurrence is over.
 -- kept: the job stays claimed by its owner, with a new fence. planned: it does not. busy: somebody

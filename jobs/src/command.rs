@@ -22,8 +22,22 @@ const QUOTED: u64 = 500;
 /// standard input; HWHEEL_KEY, HWHEEL_DUE, HWHEEL_ATTEMPT and HWHEEL_RUN, which is the
 /// same for all attempts at one run and no other, are in its environment, and TRACEPARENT
 /// if the job has a trace.
-pub fn run(run: &Run, stop: &Stop) -> Result<(), String> {
-    let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
+pub fn run(run: &Run, stop: &Stop) -> Result<(), Failed> {
+    match spawn(run) {
+        Ok((child, output)) => wait(child, output, run, stop).map_err(Failed::Begun),
+        Err(e) => Err(Failed::NotBegun(format!("cannot start: {e}"))),
+    }
+}
+
+/// A command that was no success.
+#[derive(Debug, PartialEq)]
+pub enum Failed {
+    /// The machine lacks something, such as room on its disk.
+    NotBegun(String),
+    Begun(String),
+}
+
+fn wait(mut child: Child, mut output: File, run: &Run, stop: &Stop) -> Result<(), String> {
     let group = Group::of(&child);
     let has_ended = ended_within(&child, run.time_limit, stop);
     if !matches!(has_ended, Ok(true)) {
@@ -193,7 +207,7 @@ fn quote(output: &mut File) -> String {
 mod tests {
     use super::*;
 
-    fn sh(command: &str, payload: Option<&str>, limit_ms: u64) -> Result<(), String> {
+    fn sh(command: &str, payload: Option<&str>, limit_ms: u64) -> Result<(), Failed> {
         let run = Run {
             key: "a key".into(),
             occurrence: "2026-01-01T00:00:00.5Z".parse().unwrap(),
@@ -217,18 +231,19 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_quoted() {
+        let failed = |why: &str| Err(Failed::Begun(why.to_owned()));
         assert_eq!(
-            sh("echo no such file; exit 3", None, 5000).unwrap_err(),
-            "exit status 3: no such file"
+            sh("echo no such file; exit 3", None, 5000),
+            failed("exit status 3: no such file")
         );
-        assert_eq!(sh("kill -9 $$", None, 5000).unwrap_err(), "signal 9");
+        assert_eq!(sh("kill -9 $$", None, 5000), failed("signal 9"));
     }
 
     #[test]
     fn a_command_that_takes_too_long_is_killed_with_its_children() {
         let begin = Instant::now();
         let why = sh("sleep 77.7 & sleep 77.7", None, 200).unwrap_err();
-        assert_eq!(why, "killed after 200ms");
+        assert_eq!(why, Failed::Begun("killed after 200ms".to_owned()));
         assert!(begin.elapsed() < Duration::from_secs(5));
     }
 

@@ -33,6 +33,8 @@ pub type Pause = RangeInclusive<SignedDuration>;
 pub struct Ended {
     pub job: Job,
     pub error: Option<String>,
+    /// False: the node could not begin it.
+    pub has_begun: bool,
     /// How long the next attempt has to wait at least.
     pub wait: Option<Duration>,
     /// How often the end could not be written down, because somebody has locked the job.
@@ -44,8 +46,17 @@ impl Ended {
         Ended {
             job,
             error: Some(error),
+            has_begun: true,
             wait: None,
             tries: 0,
+        }
+    }
+
+    pub fn not_begun(job: Job, error: String) -> Ended {
+        let has_begun = false;
+        Ended {
+            has_begun,
+            ..Ended::failed(job, error)
         }
     }
 }

@@ -15,6 +15,12 @@ use tokio_postgres::Row;
 /// How long a job waits that is locked, or early by a little.
 pub const SHORTLY: Pause = SignedDuration::from_millis(2)..=SignedDuration::from_secs(1);
 
+/// How long a job waits if the server or the machine cannot work, as with a full disk.
+pub const DISABLED: Pause = SignedDuration::from_secs(2)..=SignedDuration::from_secs(10);
+
+/// A job that has waited for that long has failed.
+pub const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(1);
+
 /// A job that does not run now: its next run, or why it has none.
 pub type Planned = (Job, Result<Step, String>);
 

@@ -1,9 +1,12 @@
 //! Commands and requests: begun in batches, each run in a thread, settled in batches.
 
+use crate::command::Failed;
 use crate::db::Link;
 use crate::held::{Ended, Held};
 use crate::job::{latest, Job, Kind};
-use crate::outcome::{plan, settle, settle_after, steps, until_answered, SHORTLY};
+use crate::outcome::{
+    plan, settle, settle_after, steps, until_answered, DISABLED, LONGEST_WAIT, SHORTLY,
+};
 use crate::recur::LAST;
 use crate::stop::Stop;
 use crate::{clock, command, http};
@@ -81,6 +84,12 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
             .filter(|ended| running.remove(&(ended.job.id, ended.job.fence)))
             .map(|ended| ended.job.queue.clone())
             .collect();
+        let now = held.now();
+        let may_wait = |job: &Job| now.duration_since(job.occurrence) < LONGEST_WAIT;
+        let (waiting, ended) = ended
+            .into_iter()
+            .partition(|ended| !ended.has_begun && may_wait(&ended.job));
+        put_off(held, &mut link, waiting);
         end(held, &mut link, ended);
         held.finished(&queues);
         let taken: Vec<_> = due
@@ -150,7 +159,9 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
                         held,
                         Ended::failed(job, format!("the row cannot be read: {e}")),
                     ),
-                    (_, Err(e)) => ended(held, Ended::failed(job, format!("cannot start: {e}"))),
+                    (_, Err(e)) => {
+                        ended(held, Ended::not_begun(job, format!("cannot start: {e}")));
+                    }
                 }
             }
             "gone" => {
@@ -185,16 +196,21 @@ fn start(held: &Arc<Held>, job: Job, run: Run, stop: Arc<Stop>) {
     let body = {
         let job = job.clone();
         move || {
-            let (error, wait) = match job.kind {
+            let (error, wait, has_begun) = match job.kind {
                 Kind::Http => match http::run(&run, &stop) {
-                    Ok(()) => (None, None),
-                    Err(failed) => (Some(failed.error), failed.wait),
+                    Ok(()) => (None, None, true),
+                    Err(failed) => (Some(failed.error), failed.wait, true),
                 },
-                _ => (command::run(&run, &stop).err(), None),
+                _ => match command::run(&run, &stop) {
+                    Ok(()) => (None, None, true),
+                    Err(Failed::Begun(why)) => (Some(why), None, true),
+                    Err(Failed::NotBegun(why)) => (Some(why), None, false),
+                },
             };
             let end = Ended {
                 job,
                 error,
+                has_begun,
                 wait,
                 tries: 0,
             };
@@ -205,7 +221,22 @@ fn start(held: &Arc<Held>, job: Job, run: Run, stop: Arc<Stop>) {
         .name(format!("job {}", job.id))
         .spawn(body)
     {
-        ended(held, Ended::failed(job, format!("no thread: {why}")));
+        ended(held, Ended::not_begun(job, format!("no thread: {why}")));
+    }
+}
+
+/// Gives jobs back that this machine could not begin now. No attempt counts, and another node may have
+/// what this one lacks.
+fn put_off(held: &Held, link: &mut Link, waiting: Vec<Ended>) {
+    for Ended { job, error, .. } in waiting {
+        log::error!("{job} waits: {}", error.as_deref().unwrap_or_default());
+        let sql = "SELECT hwheel._put_off($1, $2, $3)";
+        let rows = until_answered(held, link, |session| {
+            session.query(sql, &[&job.id, &job.fence, &error])
+        });
+        if !rows.is_some_and(|rows| rows[0].get(0)) {
+            held.arm_later(job, DISABLED); // Somebody has locked it.
+        }
     }
 }
 

@@ -8,9 +8,11 @@
 //! marked as running before it is fired. So the attempt counts, whatever it takes down.
 
 use crate::db::{self, Error, Failure, Link, Session};
-use crate::held::{Held, Pause};
+use crate::held::Held;
 use crate::job::{latest, Job};
-use crate::outcome::{plan, settle, settle_lost, steps, take_in, until_answered, SHORTLY};
+use crate::outcome::{
+    plan, settle, settle_lost, steps, take_in, until_answered, DISABLED, LONGEST_WAIT, SHORTLY,
+};
 use crate::recur::Step;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,12 +29,6 @@ const BUDGET: SignedDuration = SignedDuration::from_millis(200);
 
 /// A function that ends within this time is not slow.
 const QUICK: Duration = Duration::from_millis(200);
-
-/// How long a job waits if the server cannot work, as with a full disk.
-const DISABLED: Pause = SignedDuration::from_secs(2)..=SignedDuration::from_secs(10);
-
-/// A job that has waited so long for a server that works has failed.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Fires batches until the node closes.
 pub fn work(held: &Held, link: Link) {

@@ -625,6 +625,24 @@ fn a_full_disk_costs_no_attempt_and_no_job() {
 }
 
 /// The jobs themselves lie on it.
+#[test]
+fn a_command_that_its_node_cannot_start_uses_no_attempt() {
+    let db = database();
+    let dir = db.server.dir().join("of-commands");
+    let place = dir.display().to_string();
+    let node = db.spawn_in("one", &[], &[("TMPDIR", &place)]);
+    db.execute(
+        "SELECT hwheel.schedule('c', now(), command => 'true', max_attempts => 1),
+            hwheel.schedule('series', now(), every => '1 h', command => 'true', max_attempts => 1)",
+    );
+    node.wait_for_log("\"c\" waits: cannot start: No such file");
+    node.wait_for_log("\"series\" waits: cannot start: No such file");
+    db.wait("SELECT bool_and(last_error LIKE 'cannot start%' AND attempts = 0) FROM hwheel.job");
+    std::fs::create_dir(&dir).expect("a directory");
+    db.wait("SELECT count(*) = 1 FROM hwheel.history");
+    db.wait("SELECT runs = 1 AND last_error IS NULL FROM hwheel.job");
+}
+
 /// A machine may have no descriptor left, or refuse the call.
 #[test]
 fn a_command_that_its_node_cannot_wait_for_is_killed() {
