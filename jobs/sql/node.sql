@@ -673,6 +673,7 @@ BEGIN
 	RESET ALL;
 	PERFORM pg_catalog.set_config('statement_timeout', time_limit, false),
 		pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+		pg_catalog.set_config('idle_session_timeout', '0', false),
 		hwheel._no_transaction_timeout();
 	RETURN QUERY SELECT * FROM hwheel._fired(ids, fences, nexts, skips, wanted, places, outcomes,
 		started);

@@ -23,8 +23,10 @@ use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 
 /// The protocol needs statements that see what others have committed. A pooler refuses
 /// this as an option of the start.
-/// The second setting is one of PostgreSQL 17: each call has a limit, and the node knows it.
+/// A session waits for the next job, which may take long. The third setting is one of PostgreSQL 17: each
+/// call has a limit, and the node knows it.
 const ISOLATION: &str = "SET default_transaction_isolation = 'read committed';
+    SET idle_session_timeout = 0;
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
     WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
 

@@ -565,6 +565,25 @@ fn a_lease_may_become_shorter_under_nodes_that_run() {
 }
 
 #[test]
+fn a_session_of_a_node_may_be_idle_for_long() {
+    let db = database();
+    db.execute(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_session_timeout = 300', current_database()); END $$",
+    );
+    let node = db.node("one");
+    for key in ["a", "b"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('{key}', now(), sql => 'note')"
+        ));
+        db.wait(&format!(
+            "SELECT count(*) = 1 FROM hwheel.history WHERE key = '{key}'"
+        ));
+        sleep(Duration::from_millis(1000));
+    }
+    assert!(!node.log().contains("again in"), "{}", node.log());
+}
+
+#[test]
 fn a_node_waits_for_a_server_that_is_not_there_yet() {
     let server = Server::start();
     let db = server.database().with_functions();
