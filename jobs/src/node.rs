@@ -8,12 +8,11 @@ use crate::held::Held;
 use crate::install::{any_bytes, ANY_BYTES, SCHEMA};
 use crate::job::{self, word, Job, Kind};
 use crate::outcome::plan;
-use crate::recur::Step;
+use crate::recur::{self, Step};
 use crate::serve::{self, of_type, plain, Request};
 use crate::stop::Way;
 use crate::{command, outside, sql_jobs};
 use hyper::StatusCode;
-use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -473,7 +472,7 @@ impl Node {
         let sql = "SELECT * FROM hwheel._zones()";
         let zones = self.link.ask(|session| session.query(sql, &[]))?;
         let zones = zones.iter().map(|row| row.get::<_, String>(0));
-        let unknown: Vec<String> = zones.filter(|zone| TimeZone::get(zone).is_err()).collect();
+        let unknown: Vec<String> = zones.filter(|name| recur::zone(name).is_err()).collect();
         if !unknown.is_empty() {
             log::warn!("time zones that only the database knows: {unknown:?}");
             let sql = "SELECT hwheel._unknown_zones($1, $2)";

@@ -1,7 +1,9 @@
 //! When a recurring job runs next.
 
 use crate::cron::Cron;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
+use std::sync::OnceLock;
 use tokio_postgres::Row;
 
 /// The runs of a cron expression that were missed are counted up to this number.
@@ -183,6 +185,15 @@ impl Recurrence {
     }
 }
 
+/// A time zone by its name. The system may lack one that it had before: Debian has moved old names to
+/// another package. In this case the copy in the program counts.
+pub fn zone(name: &str) -> Result<TimeZone, String> {
+    static COPY: OnceLock<TimeZoneDatabase> = OnceLock::new();
+    let copy = || COPY.get_or_init(TimeZoneDatabase::bundled);
+    let found = TimeZone::get(name).or_else(|e| copy().get(name).map_err(|_| e));
+    found.map_err(|e| e.to_string())
+}
+
 /// The first time of a cron expression after `from`, or at it.
 fn occurrence(
     expression: &str,
@@ -190,7 +201,7 @@ fn occurrence(
     from: Timestamp,
     or_at: bool,
 ) -> Result<Option<Timestamp>, String> {
-    let zone = jiff::tz::TimeZone::get(zone).map_err(|e| e.to_string())?;
+    let zone = self::zone(zone)?;
     let cron = Cron::parse(expression).map_err(|why| format!("\"{expression}\": {why}"))?;
     Ok(cron.next(&zone, from, or_at))
 }

@@ -901,6 +901,31 @@ fn a_slow_function_delays_no_cancel_and_no_other_job() {
 }
 
 /// A node knows each zone that can be scheduled, or says that it does not know it.
+/// Debian has moved old names of zones to another package.
+#[test]
+fn a_node_knows_zones_that_its_system_has_no_more() {
+    let db = database();
+    let dir = db.server.dir().join("zones");
+    std::fs::create_dir_all(dir.join("Europe")).expect("a directory");
+    let Ok(_) = std::fs::copy(
+        "/usr/share/zoneinfo/Europe/Berlin",
+        dir.join("Europe/Berlin"),
+    ) else {
+        return support::skip("the system has no time zones");
+    };
+    let node = db.spawn_in("one", &[], &[("TZDIR", &dir.display().to_string())]);
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.node WHERE clock_offset IS NOT NULL)");
+    db.execute(
+        "SELECT hwheel.schedule('a', cron => '0 4 * * *', zone => 'Asia/Tokyo', sql => 'note')",
+    );
+    db.wait("SELECT due > now() FROM hwheel.job");
+    assert!(
+        !node.log().contains("time zones that only"),
+        "{}",
+        node.log()
+    );
+}
+
 #[test]
 fn no_zone_is_accepted_that_a_node_does_not_know() {
     let db = database();
