@@ -685,6 +685,41 @@ fn a_job_whose_end_is_refused_delays_no_other() {
     });
 }
 
+#[test]
+fn a_job_for_which_there_is_no_thread_uses_no_attempt() {
+    for language in languages().iter().filter(|l| l.name == "python") {
+        let db = database();
+        schedule(&db, "k", "mail", ", max_attempts => 1");
+        let code = "import asyncio, threading, hwheel_worker\n\
+            def start(self): raise RuntimeError(\"can't start new thread\")\n\
+            worker = hwheel_worker.Worker()\n\
+            worker.queue('mail')(print)\n\
+            threading.Thread.start = start\n\
+            print([r.outcome for r in asyncio.run(worker.drain())])";
+        let mut command = Command::new(&language.command[0]);
+        for (variable, word) in [
+            ("PGHOST", "host="),
+            ("PGPORT", "port="),
+            ("PGUSER", "user="),
+            ("PGDATABASE", "dbname="),
+        ] {
+            let value = db
+                .url
+                .split(' ')
+                .find_map(|part| part.strip_prefix(word))
+                .expect("it is there");
+            command.env(variable, value);
+        }
+        let output = command.args(["-c", code]).output().expect("it runs");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "['snoozed']\n",
+            "{output:?}"
+        );
+        assert!(db.is("SELECT state = 'waiting' AND attempts = 0 FROM hwheel.job"));
+    }
+}
+
 /// Go cannot fork, Node starts another program, and in Rust a process that is forked may do next to
 /// nothing.
 #[test]

@@ -257,11 +257,15 @@ class Worker:
                 job._task = self._loop.create_task(_outcome(queue.function, job))
                 job._task.add_done_callback(lambda task: self._end(job, *(
                     (None, asyncio.CancelledError()) if task.cancelled() else task.result())))
-            else:
-                threading.Thread(target=contextvars.copy_context().run, args=(self._run_here, job),
-                                 name=f"hwheel {job.key}", daemon=True).start()
+                return
         except Exception as error:
-            self._end(job, None, error)
+            return self._end(job, None, error)
+        try:
+            threading.Thread(target=contextvars.copy_context().run, args=(self._run_here, job),
+                             name=f"hwheel {job.key}", daemon=True).start()
+        except RuntimeError as why:  # Not the fault of the job: the attempt does not count.
+            log.warning("%s: no thread for %r: %s", queue.name, job.key, why)
+            self._end(job, None, Snooze(1.0))
 
     def _run_here(self, job: Job) -> None:
         value, error = None, None
