@@ -246,6 +246,21 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 	WHERE j.owner = node_id AND j.state = 'running' AND j.kind <> 'sql';
 $$;
 
+-- Gives jobs of a node fences above those that it has known. A server that lacks the last commits has lower
+-- ones. A job that somebody has locked, or whose fence has changed, stays as it is.
+CREATE OR REPLACE FUNCTION hwheel._refence(node_id bigint, ids bigint[], fences bigint[], known bigint[])
+RETURNS SETOF hwheel.claim3
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+	WITH mine AS MATERIALIZED (
+		SELECT j.id, w.known FROM unnest(ids, fences, known) AS w (id, fence, known)
+			JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.owner = node_id
+		FOR UPDATE OF j SKIP LOCKED
+	), raised AS (
+		UPDATE hwheel.job j SET fence = m.known + 1 FROM mine m WHERE j.id = m.id RETURNING j AS job
+	)
+	SELECT a.* FROM raised r, LATERAL hwheel._claims3(r.job) a;
+$$;
+
 -- Locks the jobs that are due and whose fence is as claimed. Waits for nobody, and
 -- answers once for a job that is named twice. n is the place of a job in the arrays.
 -- taken: locked. early: not due yet. busy: locked by another. gone: not the node's.

@@ -207,6 +207,18 @@ impl Held {
         state.armed.get(&id).is_some_and(|job| job.fence == fence)
     }
 
+    /// The jobs that are armed or due, and the latest fence of each.
+    pub fn fences(&self) -> HashMap<i64, i64> {
+        let state = self.lock();
+        let due = state.sql.jobs().chain(state.outside.jobs());
+        let mut fences = HashMap::new();
+        for job in state.armed.values().chain(due) {
+            let fence = fences.entry(job.id).or_insert(job.fence);
+            *fence = job.fence.max(*fence);
+        }
+        fences
+    }
+
     /// The job is no longer this node's.
     pub fn revoke(&self, id: i64, fence: i64) {
         let mut state = self.lock();

@@ -628,6 +628,7 @@ impl Node {
             let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
             let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
             self.arm(&rows);
+            self.refence(id, &rows)?;
         }
         let unplanned = self.held.take_unplanned();
         self.first_runs(unplanned);
@@ -723,6 +724,31 @@ impl Node {
         }
         self.named.clear();
         Ok((found || count > 0, wait))
+    }
+
+    /// A server that lacks the last commits may have jobs with lower fences than this node knows. They get
+    /// higher ones.
+    fn refence(&mut self, id: i64, rows: &[Row]) -> Result<(), Error> {
+        let known = self.held.fences();
+        let lower = rows.iter().filter_map(|row| {
+            let (job, fence): (i64, i64) = (row.get("id"), row.get("fence"));
+            let known = *known.get(&job)?;
+            (known > fence).then_some((job, (fence, known)))
+        });
+        let (ids, fences): (Vec<i64>, Vec<(i64, i64)>) = lower.unzip();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let (fences, known): (Vec<i64>, Vec<i64>) = fences.into_iter().unzip();
+        let sql = "SELECT * FROM hwheel._refence($1, $2, $3, $4)";
+        let rows = self
+            .link
+            .ask(|session| session.query(sql, &[&id, &ids, &fences, &known]))?;
+        if rows.len() < ids.len() {
+            self.held.unsure(); // It looks again with its next turn.
+        }
+        self.arm(&rows);
+        Ok(())
     }
 
     /// Makes jobs due that have waited for others: those that are named, and those that the round

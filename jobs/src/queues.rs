@@ -71,6 +71,10 @@ impl Ready {
         })
     }
 
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.queues.values().flat_map(|line| line.jobs.values())
+    }
+
     /// How many jobs of a queue are due.
     pub fn count(&self, queue: &str) -> usize {
         self.queues.get(queue).map_or(0, |line| line.jobs.len())

@@ -549,6 +549,26 @@ fn a_run_whose_end_the_server_has_lost_is_made_again() {
     db.wait("SELECT state = 'waiting' AND due > now() + interval '50 min' FROM hwheel.job");
 }
 
+/// As after a standby has become the server that lacks the last commits.
+#[test]
+fn a_series_goes_on_at_a_server_that_lacks_the_last_commits() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "SELECT hwheel.schedule('sql', every => '700 ms', sql => 'note'),
+            hwheel.schedule('command', every => '700 ms', command => 'true')",
+    );
+    for state in ["claimed", "running"] {
+        db.wait("SELECT bool_and(runs > 1 AND state = 'claimed') FROM hwheel.job");
+        db.execute(&format!(
+            "UPDATE hwheel.job SET fence = fence - 5, runs = 0, due = now(), state = '{state}' WHERE state = 'claimed';
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE application_name = 'hwheel-jobs one' AND datname = current_database()"
+        ));
+    }
+    db.wait("SELECT bool_and(runs > 3) FROM hwheel.job");
+}
+
 #[test]
 fn a_lease_may_become_shorter_under_nodes_that_run() {
     let db = database();
