@@ -97,11 +97,10 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
             (None, _) if !answers.unsettled.contains(&job.id) => continue,
             _ => later.push(job.clone()),
         }
-        if let Some(due) = row.and_then(|row| row.get("due")) {
-            let fence: Option<i64> = row.and_then(|row| row.get("fence"));
-            if let (Some("kept"), Some(fence)) = (outcome, fence) {
-                rearmed.push(job.again(fence, due, due));
-            }
+        // The time of another one may be infinite, which this program cannot read.
+        if let (Some("kept"), Some(row)) = (outcome, row) {
+            let due = row.get("due");
+            rearmed.push(job.again(row.get("fence"), due, due));
         }
     }
     held.arm(rearmed);

@@ -827,6 +827,25 @@ fn a_row_that_a_node_cannot_read_is_dead_and_stops_no_other() {
     assert!(text.contains("the row cannot be read"), "{text}");
 }
 
+/// A zone may go with an upgrade of the server's system, and the run of an application's job be planned then.
+#[test]
+fn a_job_whose_first_run_cannot_be_computed_is_dead_and_ends_no_node() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "BEGIN;
+        SELECT hwheel.schedule('sql', cron => '0 4 * * *', sql => 'note'),
+            hwheel.schedule('app', cron => '0 4 * * *', queue => 'q'),
+            hwheel.schedule('cron', cron => '0 4 * * *', sql => 'note');
+        UPDATE hwheel.job SET zone = 'Mars/Phobos' WHERE key <> 'cron';
+        UPDATE hwheel.job SET cron = 'nonsense' WHERE key = 'cron';
+        COMMIT",
+    );
+    db.wait("SELECT bool_and(state = 'dead') FROM hwheel.job");
+    db.execute("SELECT hwheel.schedule('good', now(), sql => 'note')");
+    db.wait("SELECT count(*) = 1 FROM hwheel.history");
+}
+
 #[test]
 fn a_job_of_a_node_that_never_was_runs() {
     let db = database();
