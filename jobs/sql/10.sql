@@ -143,7 +143,7 @@ DECLARE
 BEGIN
 	-- The new function reads the times in these definitions again.
 	PERFORM set_config('DateStyle', 'ISO', true), set_config('IntervalStyle', 'postgres', true),
-		set_config('TimeZone', 'UTC', true);
+		set_config('TimeZone', 'UTC', true), set_config('quote_all_identifiers', 'off', true);
 	FOR name, definition IN SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger
 		WHERE tgrelid = 'hwheel.job'::regclass AND tgfoid = 'hwheel._refuse_row()'::regprocedure
 	LOOP
@@ -152,7 +152,10 @@ BEGIN
 		EXECUTE format('DROP TRIGGER %I ON hwheel.job', name);
 		IF name IN ('job_counts_fit', 'job_due_fits', 'job_paused_fits', 'job_occurrence_fits',
 			'job_first_fits', 'job_tried_fits') THEN
-			EXECUTE replace(definition, ' AFTER INSERT OR UPDATE OF ', ' AFTER UPDATE OF ');
+			-- A number that has the highest value still grows: otherwise a row with it would stop each call that
+			-- claims or ends it with others.
+			EXECUTE regexp_replace(replace(definition, ' AFTER INSERT OR UPDATE OF ', ' AFTER UPDATE OF '),
+				'new[.](fence|runs|skipped) <= (''[0-9]+''::bigint)', 'new.\1 <= GREATEST(\2, old.\1 + 2147483647)', 'g');
 		END IF;
 	END LOOP;
 	EXECUTE format('CREATE FUNCTION hwheel._misfit(new hwheel.job) RETURNS text LANGUAGE sql IMMUTABLE

@@ -846,6 +846,31 @@ fn a_job_whose_first_run_cannot_be_computed_is_dead_and_ends_no_node() {
     db.wait("SELECT count(*) = 1 FROM hwheel.history");
 }
 
+/// Whoever may write the table may write the highest number that it takes, and a node adds to it.
+#[test]
+fn the_highest_numbers_of_a_row_stop_no_node() {
+    let db = database();
+    let highest = "UPDATE hwheel.job SET fence = 1000000000000000, runs = 1000000000000000, skipped = 1000000000000000";
+    db.execute(&format!(
+        "SELECT hwheel.schedule('sql', now(), sql => 'note'), hwheel.schedule('command', now(), command => 'true'),
+            hwheel.schedule('app', now(), queue => 'q'),
+            hwheel.schedule('series', due => now(), every => '1 h', missed => 'skip', grace => '0', sql => 'note');
+        {highest}"
+    ));
+    let (id, lease): (i64, i64) = {
+        let row = &db.rows("SELECT id, lease FROM hwheel.take('q')")[0];
+        (row.get(0), row.get(1))
+    };
+    db.execute(&format!(
+        "SELECT hwheel.extend({id}, {lease}, '1 s'), hwheel.done({id}, {lease})"
+    ));
+    let _node = db.node("one");
+    db.wait("SELECT count(*) = 3 FROM hwheel.history");
+    db.wait("SELECT due > now() + interval '50 min' FROM hwheel.job");
+    let refusal = db.refusal("UPDATE hwheel.job SET fence = fence + 3000000000");
+    assert!(refusal.contains("job_numbers_fit"), "{refusal}");
+}
+
 #[test]
 fn a_job_of_a_node_that_never_was_runs() {
     let db = database();
