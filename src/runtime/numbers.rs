@@ -18,7 +18,8 @@
 //! gone.
 //!
 //! A forked child has one thread, which keeps its number. A handler of pthread_atfork() makes
-//! the other numbers free, and leaves the table: its threads are those of the parent. In a child that was made without it they stay taken.
+//! the other numbers free, and leaves the table: its threads are those of the parent. In a child
+//! that was made without the handler they stay taken.
 
 use super::at_hand;
 use crate::core::error::Error;
@@ -217,6 +218,7 @@ pub(super) fn owner() -> Result<u64, Error> {
 }
 
 /// The thread with this identity, if it stands in the table.
+#[inline(never)]
 fn owner_of(identity: u64) -> Option<&'static Owner> {
     let owner = owners()?.get(number_of(identity) as usize)?;
     // Acquire: pairs with the end of the thread.
@@ -224,6 +226,7 @@ fn owner_of(identity: u64) -> Option<&'static Owner> {
 }
 
 /// Whether the thread with this identity, which owns a wheel, has ended.
+#[inline(never)]
 pub(super) fn has_ended(identity: u64) -> bool {
     owner_of(identity).is_none_or(|owner| {
         // Relaxed: behind the identity. A later thread of the number comes only after this one.
