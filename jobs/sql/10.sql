@@ -95,6 +95,11 @@ BEGIN
 	IF misfit IS NULL AND NEW.next IS NOT NULL THEN
 		misfit := hwheel._next_misfit(NEW);
 	END IF;
+	-- A change may let the highest fence grow.
+	IF misfit IS NULL AND TG_OP OPERATOR(pg_catalog.=) 'INSERT'
+		AND NEW.fence OPERATOR(pg_catalog.>) 1000000000000000 THEN
+		misfit := 'job_run_fits';
+	END IF;
 	IF misfit IS NULL AND TG_OP OPERATOR(pg_catalog.=) 'INSERT' AND NEW.id OPERATOR(pg_catalog.>)
 		(CASE WHEN pg_catalog.has_sequence_privilege('hwheel.job_id_seq'::pg_catalog.regclass::pg_catalog.oid, 'SELECT')
 			THEN coalesce(pg_catalog.pg_sequence_last_value('hwheel.job_id_seq'::pg_catalog.regclass), 0) END) THEN
@@ -113,33 +118,32 @@ BEGIN
 END $$;
 GRANT SELECT ON SEQUENCE hwheel.job_id_seq TO PUBLIC;
 
--- Whether the columns fit that a run changes. PostgreSQL reads the text of a condition and of a constraint
+-- Whether the columns fit that a run changes. A fence that has the highest value still grows: otherwise a
+-- row with it would stop each call that claims it with others. PostgreSQL reads the text of a condition and of a constraint
 -- for each statement. Here that was a sixth of the work of a take, so the condition is the call of a
 -- function. The function names the schema of everything.
 ALTER TABLE hwheel.job DROP CONSTRAINT IF EXISTS job_check,
 	DROP CONSTRAINT IF EXISTS job_state_check;
 CREATE FUNCTION hwheel._run_fits(state text, owner bigint, attempts int, fence bigint, fired_at timestamptz,
-	lease_until timestamptz) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+	lease_until timestamptz, fence_before bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
 	RETURN (CASE WHEN owner IS NULL THEN state OPERATOR(pg_catalog.=) ANY ('{waiting,done,dead}'::pg_catalog.text[])
 			ELSE state OPERATOR(pg_catalog.=) ANY ('{claimed,running}'::pg_catalog.text[]) END
 		AND attempts OPERATOR(pg_catalog.>=) 0 AND attempts OPERATOR(pg_catalog.<=) 100
-		AND fence OPERATOR(pg_catalog.>=) 0 AND fence OPERATOR(pg_catalog.<=) 1000000000000000
+		AND fence OPERATOR(pg_catalog.>=) 0 AND fence OPERATOR(pg_catalog.<=)
+			greatest(1000000000000000, fence_before OPERATOR(pg_catalog.+) 2147483647)
 		AND fired_at OPERATOR(pg_catalog.>=) '1900-01-01 00:00:00+00'::pg_catalog.timestamptz
 		AND fired_at OPERATOR(pg_catalog.<=) '9000-01-01 00:00:00+00'::pg_catalog.timestamptz
 		AND lease_until OPERATOR(pg_catalog.>=) '1900-01-01 00:00:00+00'::pg_catalog.timestamptz
 		AND lease_until OPERATOR(pg_catalog.<=) '9000-01-01 00:00:00+00'::pg_catalog.timestamptz) IS NOT FALSE;
 END $$;
-CREATE TRIGGER job_run_fits AFTER UPDATE OF state, owner, attempts, fence, fired_at, lease_until ON hwheel.job
-	FOR EACH ROW WHEN (NOT hwheel._run_fits(NEW.state, NEW.owner, NEW.attempts, NEW.fence, NEW.fired_at, NEW.lease_until))
-	EXECUTE FUNCTION hwheel._refuse_misfit();
 
 DO $$
 DECLARE
 	name text;
 	definition text;
 	misfits text := ' WHEN NOT hwheel._run_fits(new.state, new.owner, new.attempts, new.fence, new.fired_at,
-		new.lease_until) THEN ''job_run_fits''';
+		new.lease_until, new.fence) THEN ''job_run_fits''';
 BEGIN
 	-- The new function reads the times in these definitions again.
 	PERFORM set_config('DateStyle', 'ISO', true), set_config('IntervalStyle', 'postgres', true),
@@ -152,10 +156,9 @@ BEGIN
 		EXECUTE format('DROP TRIGGER %I ON hwheel.job', name);
 		IF name IN ('job_counts_fit', 'job_due_fits', 'job_paused_fits', 'job_occurrence_fits',
 			'job_first_fits', 'job_tried_fits') THEN
-			-- A number that has the highest value still grows: otherwise a row with it would stop each call that
-			-- claims or ends it with others.
+			-- A number of runs that has the highest value still grows, too.
 			EXECUTE regexp_replace(replace(definition, ' AFTER INSERT OR UPDATE OF ', ' AFTER UPDATE OF '),
-				'new[.](fence|runs|skipped) <= (''[0-9]+''::bigint)', 'new.\1 <= GREATEST(\2, old.\1 + 2147483647)', 'g');
+				'new[.](runs|skipped) <= (''[0-9]+''::bigint)', 'new.\1 <= GREATEST(\2, old.\1 + 2147483647)', 'g');
 		END IF;
 	END LOOP;
 	EXECUTE format('CREATE FUNCTION hwheel._misfit(new hwheel.job) RETURNS text LANGUAGE sql IMMUTABLE
@@ -166,6 +169,11 @@ CREATE TRIGGER job_new_fits BEFORE INSERT ON hwheel.job
 CREATE TRIGGER job_changed_fits AFTER UPDATE OF id, key, every, cron, zone, missed, grace, kind, max_attempts,
 		backoff, timeout, created_at, queue, priority, headers, tenant, next ON hwheel.job
 	FOR EACH ROW EXECUTE FUNCTION hwheel._refuse_misfit();
+
+CREATE TRIGGER job_run_fits AFTER UPDATE OF state, owner, attempts, fence, fired_at, lease_until ON hwheel.job
+	FOR EACH ROW WHEN (NOT hwheel._run_fits(NEW.state, NEW.owner, NEW.attempts, NEW.fence, NEW.fired_at,
+		NEW.lease_until, OLD.fence))
+	EXECUTE FUNCTION hwheel._refuse_row();
 
 -- A job with a role runs no more often than a member of the role has said.
 DROP TRIGGER check_role_again ON hwheel.job;

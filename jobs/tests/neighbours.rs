@@ -868,7 +868,7 @@ fn the_highest_numbers_of_a_row_stop_no_node() {
     db.wait("SELECT count(*) = 3 FROM hwheel.history");
     db.wait("SELECT due > now() + interval '50 min' FROM hwheel.job");
     let refusal = db.refusal("UPDATE hwheel.job SET fence = fence + 3000000000");
-    assert!(refusal.contains("job_numbers_fit"), "{refusal}");
+    assert!(refusal.contains("job_run_fits"), "{refusal}");
 }
 
 #[test]
