@@ -119,9 +119,9 @@ END $$;
 GRANT SELECT ON SEQUENCE hwheel.job_id_seq TO PUBLIC;
 
 -- Whether the columns fit that a run changes. A fence that has the highest value still grows: otherwise a
--- row with it would stop each call that claims it with others. PostgreSQL reads the text of a condition and of a constraint
--- for each statement. Here that was a sixth of the work of a take, so the condition is the call of a
--- function. The function names the schema of everything.
+-- row with it would stop each call that claims it with others. The condition is the call of a function,
+-- because PostgreSQL reads the text of a condition and of a constraint for each statement. That was a sixth
+-- of the work of a take. The function names the schema of everything.
 ALTER TABLE hwheel.job DROP CONSTRAINT IF EXISTS job_check,
 	DROP CONSTRAINT IF EXISTS job_state_check;
 CREATE FUNCTION hwheel._run_fits(state text, owner bigint, attempts int, fence bigint, fired_at timestamptz,
