@@ -180,7 +180,7 @@ impl Wheel {
 
     #[inline]
     pub fn prefetch(&self, handle: super::state::Handle) {
-        self.slab.prefetch_hot(super::state::index_of(handle));
+        self.slab.prefetch(super::state::index_of(handle), self.gate.is_owned());
     }
 
     // Counts.
@@ -194,8 +194,10 @@ impl Wheel {
         }
     }
 
-    /// The sum of a count over all threads; exact while no thread counts.
-    pub fn total(&self, threads: Thread, which: impl Fn(&Count) -> &Tally) -> u64 {
+    /// The sum of a count over all threads; exact while no thread counts. One function for all
+    /// counts: the library is small, and nobody waits for a sum.
+    #[inline(never)]
+    pub fn total(&self, threads: Thread, which: fn(&Count) -> &Tally) -> u64 {
         let counts = (1..threads).map(|thread| which(&self.inboxes.of(thread).count).seen());
         counts.fold(which(&self.shared.strays).seen(), u64::wrapping_add)
     }
