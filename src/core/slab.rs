@@ -281,8 +281,12 @@ impl Slab {
     }
 
     #[inline(always)]
-    pub fn prefetch_hot(&self, index: u32) {
-        prefetch(self.place(index));
+    pub fn prefetch(&self, index: u32, entry: bool) {
+        let at = self.place(index);
+        prefetch(at);
+        if entry {
+            prefetch(at.wrapping_add(ENTRY_AT));
+        }
     }
 
     /// Makes sure that the block of `index` is mapped.
