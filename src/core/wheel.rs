@@ -180,7 +180,8 @@ impl Wheel {
 
     #[inline]
     pub fn prefetch(&self, handle: super::state::Handle) {
-        self.slab.prefetch(super::state::index_of(handle), self.gate.is_owned());
+        self.slab
+            .prefetch(super::state::index_of(handle), self.gate.is_owned());
     }
 
     // Counts.
