@@ -80,7 +80,8 @@ impl Wheel {
         if self.gate.seen().beyond(link.near_tick(handle)) > beyond {
             return self.arm_owned_early(handle, tick, caller);
         }
-        self.store_armed(hot, state, (handle, tick), number_of(identity))
+        let when = (handle, tick, ns);
+        self.store_armed(hot, state, when, number_of(identity))
             .into()
     }
 
@@ -94,7 +95,8 @@ impl Wheel {
         if link.differs_from(handle) != 0 {
             return self.arm_slowly_at(handle, tick, caller);
         }
-        let was = self.store_armed(hot, state, (handle, tick), caller.thread_at_hand());
+        let when = (handle, tick, self.ticks.ns(tick));
+        let was = self.store_armed(hot, state, when, caller.thread_at_hand());
         self.place_owned(caller, index_of(handle), tick, was)
     }
 
@@ -104,14 +106,20 @@ impl Wheel {
         &self,
         hot: &Hot,
         state: StateWord,
-        (handle, tick): (Handle, u64),
+        (handle, tick, ns): (Handle, u64, u64),
         thread: Thread,
     ) -> bool {
         // Release: for threads that ask about the timer.
         hot.state
             .store(StateWord::plain_armed(handle, tick).0, Ordering::Release);
-        let was = state.is_armed();
-        probe!(start, self, handle, self.ticks.ns(tick), was);
+        self.count_arm(state, (handle, ns), thread)
+    }
+
+    /// Counts an arm: whether the timer was pending, by the word before.
+    #[inline(always)]
+    fn count_arm(&self, before: StateWord, (handle, _ns): (Handle, u64), thread: Thread) -> bool {
+        let was = before.is_armed();
+        probe!(start, self, handle, _ns, was);
         self.inboxes.of(thread).count.arm(was);
         was
     }
@@ -204,16 +212,13 @@ impl Wheel {
         &self,
         hot: &Hot,
         state: StateWord,
-        (handle, tick, _ns): (Handle, u64, u64),
+        (handle, tick, ns): (Handle, u64, u64),
         thread: Thread,
     ) -> Option<bool> {
         let word = StateWord::plain_armed(handle, tick);
         let before = self.exchange(hot, state, word).ok()?;
         fence_after_rmw();
-        let was = before.is_armed();
-        probe!(start, self, handle, _ns, was);
-        self.inboxes.of(thread).count.arm(was);
-        Some(was)
+        Some(self.count_arm(before, (handle, ns), thread))
     }
 
     /// The rest of an arm whose exchange has failed behind its note.
