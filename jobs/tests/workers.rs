@@ -66,15 +66,18 @@ fn languages() -> Vec<Language> {
     all.into_iter().filter(is_there).collect()
 }
 
+/// A value of the connection string, by a name such as `host=`.
+fn word_of<'d>(db: &'d Database, name: &str) -> &'d str {
+    let at = db.url.split(' ').find_map(|word| word.strip_prefix(name));
+    at.expect("it is there")
+}
+
 impl Language {
     fn command(&self, db: &Database, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).args(arguments);
         // pg for Node knows no other way to name a database in one word.
-        let word = |name: &str| {
-            let at = db.url.split(' ').find_map(|word| word.strip_prefix(name));
-            at.expect("it is there")
-        };
+        let word = |name| word_of(db, name);
         let url = match self.name {
             "node" => format!(
                 "postgres://{}@/{}?host={}&port={}",
@@ -703,12 +706,7 @@ fn a_job_for_which_there_is_no_thread_uses_no_attempt() {
             ("PGUSER", "user="),
             ("PGDATABASE", "dbname="),
         ] {
-            let value = db
-                .url
-                .split(' ')
-                .find_map(|part| part.strip_prefix(word))
-                .expect("it is there");
-            command.env(variable, value);
+            command.env(variable, word_of(&db, word));
         }
         let output = command.args(["-c", code]).output().expect("it runs");
         assert_eq!(
