@@ -508,9 +508,9 @@ TEST(a_new_thread_of_a_child)
 }
 
 /*
- * The library has a table of threads that own wheels. A child's thread whose destructor uses
- * timers looks for threads of the table that are gone, and the parent's are. The thread that forked
- * is not: nobody else gets its number, and the notes that go with it.
+ * The library has a table of threads that own wheels. In a child, a thread whose destructor uses
+ * timers looks for threads of the table that are gone. The other threads of the parent are gone
+ * there. The thread that forked lives, so no other thread gets its number and its notes.
  */
 static struct hwheel *of_child;
 static pthread_key_t at_end;

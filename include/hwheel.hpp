@@ -224,8 +224,8 @@ constexpr Time Time::never() noexcept
 
 /**
  * The wheels that a clock fits: @value is the clock of such a wheel, or any. steady_clock is
- * CLOCK_MONOTONIC in libstdc++ and libc++. A time point of a clock without a specialization
- * does not compile as a deadline. So a program specializes this for a clock of its own:
+ * CLOCK_MONOTONIC in libstdc++ and libc++. A call with a time point of another clock does
+ * not compile, unless the program has a specialization for that clock:
  *
  *	template <>
  *	struct hwheelpp::Fits<Boottime> {

@@ -297,7 +297,7 @@ static void child(void)
 	beat(wheel, fired, BEATS, MS / 10);
 	MUST(hwheel_start(wheel) == 0);
 	o.owned = 1;
-	/* So few messages that one call takes them in a few ms, and is not taken for a stall. */
+	/* One call drives this number of messages in a few ms. One that takes 50 ms may count as a stall. */
 	o.max_timers = 1 << 14;
 	MUST(hwheel_create(&o, &owned) == 0);
 	MUST(hwheel_fd(owned) >= 0);

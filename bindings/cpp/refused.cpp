@@ -45,7 +45,7 @@ void refused(hwheelpp::Wheel &wheel, hwheelpp::Timer &timer)
 #elif REFUSED == 11 /* the same */
 	(void)wheel.every(std::chrono::seconds(1), std::chrono::seconds(1),
 		hwheelpp::Cookie(1), &timer);
-#elif REFUSED == 12 /* a clock of which nobody says which wheels it fits */
+#elif REFUSED == 12 /* a clock without a specialization of Fits */
 	(void)timer.mod(std::chrono::time_point<Owner, std::chrono::seconds>());
 #endif
 	(void)wheel, (void)timer, (void)a, (void)b;

@@ -181,7 +181,7 @@ CREATE TRIGGER check_role_again
 	AFTER UPDATE OF kind, key, target, payload, run_as, every, cron, state, next ON hwheel.job
 	FOR EACH ROW WHEN (NEW.run_as IS NOT NULL OR NEW.next IS NOT NULL) EXECUTE FUNCTION hwheel._check_role();
 
--- For the same reason the conditions are short. _follow() looks whether a run has ended.
+-- PostgreSQL reads these conditions for each statement as well, so they are short. _follow() looks whether a run has ended.
 DROP TRIGGER follow ON hwheel.job;
 DROP TRIGGER follow_end ON hwheel.job;
 CREATE TRIGGER follow AFTER UPDATE ON hwheel.job

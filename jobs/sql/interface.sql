@@ -1543,7 +1543,7 @@ BEGIN
 			format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(job.run_as)));
 		IF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
 			WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = job.run_as) THEN
-			-- A node writes the dead run of a series also then. Whoever revives that run comes here again.
+			-- A node still writes the dead run of a series. If somebody revives that run, this check follows.
 			CONTINUE WHEN TG_OP = 'INSERT' AND NEW.state = 'dead' AND has_table_privilege('hwheel.node', 'UPDATE');
 			RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', job.run_as
 				USING ERRCODE = 'invalid_parameter_value';

@@ -225,8 +225,8 @@ fn start(held: &Arc<Held>, job: Job, run: Run, stop: Arc<Stop>) {
     }
 }
 
-/// Gives jobs back that this machine could not begin now. No attempt counts, and another node may have
-/// what this one lacks.
+/// Gives back the jobs that this machine could not begin. No attempt counts. Another node may have the
+/// disk, memory or processes that are missing here.
 fn put_off(held: &Held, link: &mut Link, waiting: Vec<Ended>) {
     for Ended { job, error, .. } in waiting {
         log::error!("{job} waits: {}", error.as_deref().unwrap_or_default());

@@ -108,7 +108,7 @@ impl<'s> Records<'s> {
         unsafe { &*self.at.cast() }
     }
 
-    /// Where the record of this node lies in the array at `array` of the block.
+    /// The record of this node in an array of the block, which begins `array` bytes behind its start.
     #[inline(always)]
     fn in_array<T>(self, array: usize) -> *const T {
         let nth = self.index as usize % BLOCK;

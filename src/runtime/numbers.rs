@@ -104,7 +104,7 @@ impl Numbers {
 /// words to a thread of the next execution.
 const ENDED: u64 = if cfg!(checked) { 0 } else { 1 << NUMBER_BITS };
 
-/// The same: the thread has given its number back in a round before the last one.
+/// In place of an identity: the thread has given its number back in a round before the last one.
 const ENDING: u64 = 2 << NUMBER_BITS;
 
 /// The number of the calling thread.

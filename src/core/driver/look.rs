@@ -81,6 +81,7 @@ impl Wheel {
         due
     }
 
+    /// The same, as a function of its own.
     #[inline(never)]
     fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> u64 {
         self.place_at_once(d, node, due)

@@ -148,7 +148,8 @@ fn owned_message_in_a_node_with_an_entry() {
     }
 }
 
-/// The same entry is on its way to a lower level.
+/// The node of a message has an entry of an earlier life, and a cascade of the owner moves or drops
+/// that entry.
 #[test]
 fn owned_message_in_a_node_with_an_entry_that_cascades() {
     for due in [2, 3, 4] {
