@@ -117,9 +117,9 @@ impl Wheel {
 
     /// Counts an arm: whether the timer was pending, by the word before.
     #[inline(always)]
-    fn count_arm(&self, before: StateWord, (handle, _ns): (Handle, u64), thread: Thread) -> bool {
+    fn count_arm(&self, before: StateWord, (_handle, _ns): (Handle, u64), thread: Thread) -> bool {
         let was = before.is_armed();
-        probe!(start, self, handle, _ns, was);
+        probe!(start, self, _handle, _ns, was);
         self.inboxes.of(thread).count.arm(was);
         was
     }
