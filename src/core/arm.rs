@@ -202,7 +202,8 @@ impl Wheel {
                     self.inboxes.of(node.thread).count.arm(was);
                 }
                 if !stays && !is_moot {
-                    _ = self.place_owned(caller, node.index, tick, was);
+                    let placed = self.slab.records(node.index);
+                    _ = self.place_owned(caller, placed, tick, was);
                 }
                 return Ok(was);
             }

@@ -71,6 +71,7 @@ type Lanes = [Lane; LANES as usize];
 
 /// What a bucket has but its lanes. All zero is a bucket without a mark.
 struct Bucket {
+    /// The complement of *least*, or 0.
     least: Cell<u64>,
     /// The number of entries that were put into the bucket since it was marked, up to the number
     /// of lanes; from there on a number as large or larger, for the same lane.
@@ -167,6 +168,12 @@ impl Buckets {
         self.levels.buckets
     }
 
+    /// Whether a bucket is on the lowest level.
+    #[inline(always)]
+    pub fn is_lowest(&self, number: u32) -> bool {
+        number < self.levels.slots(0).1
+    }
+
     pub fn has_overdue(&self) -> bool {
         self.numbered(self.overdue()).turn.get() != 0
     }
@@ -203,10 +210,6 @@ impl Buckets {
     #[inline(always)]
     pub fn place(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) -> u32 {
         let level = self.levels.level(tick, hand);
-        if level == 0 {
-            // It is visited within a turn of that level.
-            node.prefetch_all();
-        }
         self.occupied.set(self.occupied.get() | 1 << level);
         let number = self.levels.bucket(tick, level);
         self.put(slab, node, number, tick);
@@ -223,41 +226,34 @@ impl Buckets {
     fn put(&self, slab: &Slab, node: Records<'_>, number: u32, tick: u64) {
         debug_assert_eq!(node.entry().tick.get(), 0, "it has an entry");
         let bucket = self.numbered(number);
+        let mark = self.marks_of(number);
+        mark.set(mark.get() | 1 << (number as usize % BITS));
+        bucket.least.set(bucket.least.get().max(!tick));
         let turn = bucket.turn.get();
-        if turn == 0 {
-            self.set_mark(number, tick);
-        }
-        if tick < bucket.least.get() {
-            bucket.least.set(tick);
-        }
         bucket.turn.set((turn % LANES + 1) | (turn & LANES));
         let name = LANE | (number * LANES + turn % LANES);
         let lane = &self.lanes_of(number)[(turn % LANES) as usize];
         let last = lane.last.replace(node.index);
+        // Whether the lane was empty is a guess that a processor often gets wrong. So there is no
+        // branch: node 0 has a record, which is not written.
+        let before = &slab.entry_of(last).next;
+        let (before, prev) = match last {
+            0 => (&lane.first, name),
+            _ => (before, last),
+        };
+        before.set(node.index);
         let entry = node.entry();
         entry.tick.set(tick);
         entry.next.set(name);
-        if last == 0 {
-            lane.first.set(node.index);
-            entry.prev.set(name);
-        } else {
-            slab.entry_of(last).next.set(node.index);
-            entry.prev.set(last);
-        }
+        entry.prev.set(prev);
         self.entries.set(self.entries.get() + 1);
-    }
-
-    #[inline(always)]
-    fn set_mark(&self, number: u32, tick: u64) {
-        self.numbered(number).least.set(tick);
-        let mark = self.marks_of(number);
-        mark.set(mark.get() | 1 << (number as usize % BITS));
     }
 
     /// An empty bucket loses its mark.
     #[inline(always)]
     fn clear_mark(&self, number: u32) {
         let bucket = self.numbered(number);
+        bucket.least.set(0);
         bucket.turn.set(0);
         bucket.from.set(0);
         let mark = self.marks_of(number);
@@ -287,10 +283,16 @@ impl Buckets {
         }
     }
 
+    /// Whether `take_first` has left a first entry that names one before it.
+    #[inline(always)]
+    pub fn is_torn(&self) -> bool {
+        self.torn.get() != NONE
+    }
+
     /// Makes the first entry of each lane name the lane before it, where `take_first` has left that.
     #[inline(always)]
-    fn mend(&self, slab: &Slab) {
-        if self.torn.get() != NONE {
+    pub fn mend(&self, slab: &Slab) {
+        if self.is_torn() {
             self.mend_torn(slab, self.torn.replace(NONE));
         }
     }
@@ -308,6 +310,13 @@ impl Buckets {
     /// Removes the entry of a timer that has one.
     pub fn remove(&self, slab: &Slab, removed: Records<'_>) {
         self.mend(slab);
+        self.unlink(slab, removed);
+    }
+
+    /// Removes the entry of a timer that has one, while no bucket is torn.
+    #[inline(always)]
+    pub fn unlink(&self, slab: &Slab, removed: Records<'_>) {
+        debug_assert!(!self.is_torn(), "a first entry names one before it");
         let entry = removed.entry();
         entry.tick.set(0);
         let (prev, next) = (entry.prev.get(), entry.next.get());
@@ -382,12 +391,12 @@ impl Buckets {
     /// level, it is that of its entries.
     #[inline]
     pub fn least(&self, number: u32) -> u64 {
-        self.numbered(number).least.get()
+        !self.numbered(number).least.get()
     }
 
     /// No entry of the bucket is for a tick before this one.
     pub fn set_least(&self, number: u32, tick: u64) {
-        self.numbered(number).least.set(tick);
+        self.numbered(number).least.set(!tick);
     }
 
     /// The entries of a bucket, lane by lane: their nodes and ticks. The entry that was returned

@@ -234,6 +234,17 @@ impl Slab {
         entry.load(Ordering::Acquire).wrapping_add(at)
     }
 
+    /// The records of the node that a handle names. If its block is not mapped, there is a hot record
+    /// alone, as of `hot`.
+    #[inline(always)]
+    pub(super) fn named(&self, index: u32) -> Records<'_> {
+        Records {
+            index,
+            at: self.place(index),
+            slab: PhantomData,
+        }
+    }
+
     /// The hot record at `index`. If its block is not mapped, this is a free record,
     /// which must not be written.
     #[inline(always)]

@@ -57,7 +57,7 @@ impl Wheel {
         was.into()
     }
 
-    /// The shortest way to arm, by the owner, of a timer whose entry is early enough.
+    /// The short way to arm of the owner.
     #[inline(never)]
     fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         let tick = self.ticks.at_or_after_exactly(ns);
@@ -70,34 +70,26 @@ impl Wheel {
         {
             return self.arm_slowly(handle, ns, caller);
         }
-        let hot = self.slab.hot(index_of(handle));
+        let node = self.slab.named(index_of(handle));
+        let hot = node.hot();
         // Relaxed, both: the owner's words.
         let state = StateWord(hot.state.load(Ordering::Relaxed));
         if state.differs_from(handle) != 0 {
             return self.arm_slowly_at(handle, tick, caller);
         }
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if self.gate.seen().beyond(link.near_tick(handle)) > beyond {
-            return self.arm_owned_early(handle, tick, caller);
-        }
         let when = (handle, tick, ns);
-        self.store_armed(hot, state, when, number_of(identity))
-            .into()
-    }
-
-    /// Arms a timer of the owner that needs an entry.
-    #[inline(never)]
-    fn arm_owned_early(&self, handle: Handle, tick: u64, caller: &impl Caller) -> Answer {
-        let hot = self.slab.hot(index_of(handle));
-        // Relaxed, both: the owner's words.
-        let state = StateWord(hot.state.load(Ordering::Relaxed));
-        let link = Link(hot.link.load(Ordering::Relaxed));
+        let thread = number_of(identity);
+        // From the tick to that of the entry, and from the hand.
+        let later = link.near_tick(handle).wrapping_sub(tick);
+        if later.wrapping_add(beyond) <= beyond {
+            return self.store_armed(hot, state, when, thread).into();
+        }
         if link.differs_from(handle) != 0 {
             return self.arm_slowly_at(handle, tick, caller);
         }
-        let when = (handle, tick, self.ticks.ns(tick));
-        let was = self.store_armed(hot, state, when, caller.thread_at_hand());
-        self.place_owned(caller, index_of(handle), tick, was)
+        let was = self.store_armed(hot, state, when, thread);
+        self.place_owned(caller, node, tick, was)
     }
 
     /// Step arm.exchange of the owner: whether the timer was pending.

@@ -87,20 +87,30 @@ impl Wheel {
         self.place_at_once(d, node, due)
     }
 
-    /// Sees to an entry of the owner's timer at or before `tick`, which is after the hand. Returns
-    /// whether it was armed before.
+    /// Sees to an entry at or before `tick`, which is after the hand, for a timer that the owner has
+    /// armed. Returns whether it was armed before. Each rare way out is a tail call, so that it
+    /// costs the others no register.
     #[inline(never)]
     pub(in crate::core) fn place_owned(
         &self,
         caller: &impl Caller,
-        index: u32,
+        node: Records<'_>,
         tick: u64,
         was: bool,
     ) -> Answer {
         // SAFETY: the owner alone drives. It is in no call that drives, or inside a callback.
         let d = unsafe { self.driver.open_within(self.is_driven()) };
-        let node = self.slab.records(index);
-        let placed = self.place_at_once(&d, node, tick);
+        let mut placed = node.entry().tick.get();
+        if placed == 0 || placed > tick {
+            if placed != 0 {
+                if d.buckets.is_torn() {
+                    return self.place_owned_mended(caller, node, tick, was);
+                }
+                d.buckets.unlink(&self.slab, node);
+            }
+            d.buckets.place(&self.slab, node, tick, d.hand.get());
+            placed = tick;
+        }
         // Relaxed: the owner relies on the entry, whatever the link says.
         let link = Link(node.hot().link.load(Ordering::Relaxed));
         if !link.is_note() || !self.inboxes.holds(link.place()) {
@@ -108,12 +118,27 @@ impl Wheel {
         }
         if self.alarm.lower_own(tick) {
             // If it is cancelled or moved, the next drive looks for another one.
-            d.settled.set(Settled::Timer(index, tick));
+            d.settled.set(Settled::Timer(node.index, tick));
         }
         if self.alarm.is_later_than(tick) {
-            self.kick_owner(caller);
+            return self.kick_owner(caller, was);
         }
         was.into()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn place_owned_mended(
+        &self,
+        caller: &impl Caller,
+        node: Records<'_>,
+        tick: u64,
+        was: bool,
+    ) -> Answer {
+        // SAFETY: as above.
+        let d = unsafe { self.driver.open_within(self.is_driven()) };
+        d.buckets.mend(&self.slab);
+        self.place_owned(caller, node, tick, was)
     }
 
     /// Makes sure of an entry at or before `tick`, for a timer that this thread has armed inside of
@@ -133,10 +158,11 @@ impl Wheel {
     /// The sleep ends too late for a timer of the owner's.
     #[cold]
     #[inline(never)]
-    fn kick_owner(&self, caller: &impl Caller) {
+    fn kick_owner(&self, caller: &impl Caller, was: bool) -> Answer {
         if caller.wakes_owner() && self.alarm.kick_once(|| caller.wake_driver()) {
             self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
         }
+        was.into()
     }
 
     /// Step look.point.

@@ -152,7 +152,11 @@ fn cascade<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
             false => tick,
         };
         if tick != NEVER {
-            d.buckets.place(slab, node, tick, hand);
+            let number = d.buckets.place(slab, node, tick, hand);
+            if d.buckets.is_lowest(number) {
+                // It is visited within a turn of that level.
+                node.prefetch_all();
+            }
         }
         if v.stops_behind_one() {
             return;
