@@ -168,12 +168,6 @@ impl Buckets {
         self.levels.buckets
     }
 
-    /// Whether a bucket is on the lowest level.
-    #[inline(always)]
-    pub fn is_lowest(&self, number: u32) -> bool {
-        number < self.levels.slots(0).1
-    }
-
     pub fn has_overdue(&self) -> bool {
         self.numbered(self.overdue()).turn.get() != 0
     }
@@ -206,9 +200,18 @@ impl Buckets {
     }
 
     /// Places the entry of a timer that has none, for a tick that is not before the hand: in which
-    /// bucket.
+    /// bucket. Fetches what a visit needs, if that comes within a turn of the lowest level.
     #[inline(always)]
     pub fn place(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) -> u32 {
+        if self.levels.level(tick, hand) == 0 {
+            node.prefetch_all();
+        }
+        self.place_used(slab, node, tick, hand)
+    }
+
+    /// Places the entry of a timer that the caller has just used.
+    #[inline(always)]
+    pub fn place_used(&self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) -> u32 {
         let level = self.levels.level(tick, hand);
         self.occupied.set(self.occupied.get() | 1 << level);
         let number = self.levels.bucket(tick, level);

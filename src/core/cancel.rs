@@ -60,25 +60,26 @@ impl Wheel {
     /// The shortest way to cancel, by the owner.
     #[inline(never)]
     fn cancel_owned(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        let wheel = caller.wheel(self);
         let identity = caller.identity();
-        if !self.gate.owner().is(identity) {
+        if !wheel.gate.owner().is(identity) {
             return Error::NotOwner as Answer;
         }
-        let hot = self.slab.hot(index_of(handle));
+        let hot = wheel.slab.hot(index_of(handle));
         // Relaxed, both: the owner's words.
         let state = StateWord(hot.state.load(Ordering::Relaxed));
         let link = Link(hot.link.load(Ordering::Relaxed));
         if (state.differs_from_armed(handle) | link.differs_from(handle)) != 0
             || !is_well_formed(handle)
-            || !self.gate.is_plain()
+            || !wheel.gate.is_plain()
         {
-            return self.cancel_slowly(handle, caller);
+            return wheel.cancel_slowly(handle, caller);
         }
         // Release: as in `arm_owned`.
         hot.state
             .store(state.plain_cancelled().0, Ordering::Release);
-        self.inboxes.of(number_of(identity)).count.cancels.bump(1);
-        probe!(cancel, self, handle, 1);
+        wheel.inboxes.of(number_of(identity)).count.cancels.bump(1);
+        probe!(cancel, wheel, handle, 1);
         1
     }
 

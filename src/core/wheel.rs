@@ -36,6 +36,12 @@ pub(crate) struct Config {
 
 /// The calling thread, as the wheel needs it.
 pub(crate) trait Caller {
+    /// The wheel that it calls. A caller that has the wheel in it says so: a function then needs
+    /// one register for both.
+    #[inline(always)]
+    fn wheel<'a>(&'a self, called: &'a Wheel) -> &'a Wheel {
+        called
+    }
     /// The thread's number; it takes one if it has none.
     fn thread(&self) -> Result<Thread, Error>;
     /// The thread's number, or 0 if it has none.

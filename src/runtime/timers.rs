@@ -12,7 +12,7 @@ use crate::core::life::Spec;
 use crate::core::period::{self, decode_period, encode_period, DELAY, KEYED};
 use crate::core::record::VALUE;
 use crate::core::state::{self, Handle, NEVER};
-use crate::core::wheel::Caller;
+use crate::core::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 use crate::sys::clock;
 use crate::sys::quietly;
@@ -24,6 +24,12 @@ const AHEAD: usize = 16;
 const LONGEST_SLACK: u64 = 1 << 47;
 
 impl Caller for Host {
+    #[inline(always)]
+    fn wheel<'a>(&'a self, called: &'a Wheel) -> &'a Wheel {
+        debug_assert!(core::ptr::eq(called, &self.wheel));
+        &self.wheel
+    }
+
     #[inline]
     fn thread(&self) -> Result<Thread, Error> {
         numbers::mine()

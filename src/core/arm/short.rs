@@ -20,39 +20,46 @@ impl Wheel {
     #[inline(always)]
     #[must_use]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        if self.gate.is_owned() {
-            return self.arm_owned(caller, handle, ns);
+        match self.gate.is_owned() {
+            true => self.arm_owned(caller, handle, ns),
+            false => self.arm_shared(caller, handle, ns),
         }
+    }
+
+    /// The short way to arm in a shared wheel, of a timer whose entry is early enough.
+    #[inline(never)]
+    fn arm_shared(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        let wheel = caller.wheel(self);
         // arm.read
-        let gate = self.gate.seen();
-        let tick = self.ticks.at_or_after_exactly(ns);
+        let gate = wheel.gate.seen();
+        let tick = wheel.ticks.at_or_after_exactly(ns);
         let beyond = gate.beyond(tick);
-        if ns >= EXACT_BELOW || beyond >= self.ticks.near || !is_well_formed(handle) {
-            return self.arm_slowly(handle, ns, caller);
+        if ns >= EXACT_BELOW || beyond >= wheel.ticks.near || !is_well_formed(handle) {
+            return wheel.arm_slowly(handle, ns, caller);
         }
-        let hot = self.slab.hot(index_of(handle));
+        let hot = wheel.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         if state.differs_from(handle) != 0 {
-            return self.arm_slowly(handle, ns, caller);
+            return wheel.arm_slowly(handle, ns, caller);
         }
         // Acquire: pairs with the exchanges of the link.
         let link = Link(hot.link.load(Ordering::Acquire));
         if gate.beyond(link.near_tick(handle)) > beyond {
-            return self.arm_by_note::<false>(handle, tick, hot, state, caller);
+            return wheel.arm_by_note::<false>(handle, tick, hot, state, caller);
         }
         // A thread without a number has no chunk. A thread that arms only inside of callbacks has
         // none either.
         let thread = caller.thread_at_hand();
-        if !self.inboxes.is_ready(thread) {
-            return self.arm_by_note::<true>(handle, tick, hot, state, caller);
+        if !wheel.inboxes.is_ready(thread) {
+            return wheel.arm_by_note::<true>(handle, tick, hot, state, caller);
         }
-        let Some(was) = self.exchange_armed(hot, state, (handle, tick, ns), thread) else {
-            return self.arm_slowly(handle, ns, caller);
+        let Some(was) = wheel.exchange_armed(hot, state, (handle, tick, ns), thread) else {
+            return wheel.arm_slowly(handle, ns, caller);
         };
         // arm.check. Acquire: as above.
-        if hot.link.load(Ordering::Acquire) != link.0 || self.gate.seen() != gate {
-            return self.arm_unchecked(handle, tick, was, caller);
+        if hot.link.load(Ordering::Acquire) != link.0 || wheel.gate.seen() != gate {
+            return wheel.arm_unchecked(handle, tick, was, caller);
         }
         was.into()
     }
@@ -60,22 +67,23 @@ impl Wheel {
     /// The short way to arm of the owner.
     #[inline(never)]
     fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        let tick = self.ticks.at_or_after_exactly(ns);
-        let beyond = self.gate.seen().beyond(tick);
+        let wheel = caller.wheel(self);
+        let tick = wheel.ticks.at_or_after_exactly(ns);
+        let beyond = wheel.gate.seen().beyond(tick);
         let identity = caller.identity();
-        if !self.gate.owner().is(identity)
+        if !wheel.gate.owner().is(identity)
             || ns >= EXACT_BELOW
-            || beyond >= self.ticks.near
+            || beyond >= wheel.ticks.near
             || !is_well_formed(handle)
         {
-            return self.arm_slowly(handle, ns, caller);
+            return wheel.arm_slowly(handle, ns, caller);
         }
-        let node = self.slab.named(index_of(handle));
+        let node = wheel.slab.named(index_of(handle));
         let hot = node.hot();
         // Relaxed, both: the owner's words.
         let state = StateWord(hot.state.load(Ordering::Relaxed));
         if state.differs_from(handle) != 0 {
-            return self.arm_slowly_at(handle, tick, caller);
+            return wheel.arm_slowly_at(handle, tick, caller);
         }
         let link = Link(hot.link.load(Ordering::Relaxed));
         let when = (handle, tick, ns);
@@ -83,13 +91,13 @@ impl Wheel {
         // From the tick to that of the entry, and from the hand.
         let later = link.near_tick(handle).wrapping_sub(tick);
         if later.wrapping_add(beyond) <= beyond {
-            return self.store_armed(hot, state, when, thread).into();
+            return wheel.store_armed(hot, state, when, thread).into();
         }
         if link.differs_from(handle) != 0 {
-            return self.arm_slowly_at(handle, tick, caller);
+            return wheel.arm_slowly_at(handle, tick, caller);
         }
-        let was = self.store_armed(hot, state, when, thread);
-        self.place_owned(caller, node, tick, was)
+        let was = wheel.store_armed(hot, state, when, thread);
+        wheel.place_owned(caller, node, tick, was)
     }
 
     /// Step arm.exchange of the owner: whether the timer was pending.

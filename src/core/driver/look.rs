@@ -98,30 +98,31 @@ impl Wheel {
         tick: u64,
         was: bool,
     ) -> Answer {
+        let wheel = caller.wheel(self);
         // SAFETY: the owner alone drives. It is in no call that drives, or inside a callback.
-        let d = unsafe { self.driver.open_within(self.is_driven()) };
+        let d = unsafe { wheel.driver.open_within(wheel.is_driven()) };
         let mut placed = node.entry().tick.get();
         if placed == 0 || placed > tick {
             if placed != 0 {
                 if d.buckets.is_torn() {
-                    return self.place_owned_mended(caller, node, tick, was);
+                    return wheel.place_owned_mended(caller, node, tick, was);
                 }
-                d.buckets.unlink(&self.slab, node);
+                d.buckets.unlink(&wheel.slab, node);
             }
-            d.buckets.place(&self.slab, node, tick, d.hand.get());
+            d.buckets.place_used(&wheel.slab, node, tick, d.hand.get());
             placed = tick;
         }
         // Relaxed: the owner relies on the entry, whatever the link says.
         let link = Link(node.hot().link.load(Ordering::Relaxed));
-        if !link.is_note() || !self.inboxes.holds(link.place()) {
+        if !link.is_note() || !wheel.inboxes.holds(link.place()) {
             node.hot().set_tick(placed);
         }
-        if self.alarm.lower_own(tick) {
+        if wheel.alarm.lower_own(tick) {
             // If it is cancelled or moved, the next drive looks for another one.
             d.settled.set(Settled::Timer(node.index, tick));
         }
-        if self.alarm.is_later_than(tick) {
-            return self.kick_owner(caller, was);
+        if wheel.alarm.is_later_than(tick) {
+            return wheel.kick_owner(caller, was);
         }
         was.into()
     }

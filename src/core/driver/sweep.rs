@@ -152,11 +152,7 @@ fn cascade<S: Sink>(d: &Driver, v: &mut Visits<'_, S>, bucket: u32) {
             false => tick,
         };
         if tick != NEVER {
-            let number = d.buckets.place(slab, node, tick, hand);
-            if d.buckets.is_lowest(number) {
-                // It is visited within a turn of that level.
-                node.prefetch_all();
-            }
+            d.buckets.place(slab, node, tick, hand);
         }
         if v.stops_behind_one() {
             return;
