@@ -168,12 +168,30 @@ type-long-settimeout.any.js: a delay above 2^31-1 ms is a delay here, there 0
 '
 	echo "$listed"
 	rm -f "$SCRATCH"/wpt.* "$HWHEEL_SUITE_CALLS"
+	# Prints a line for each test of a file: whether it passed, and its name.
+	cat >"$SCRATCH/wpt.cjs" <<'END'
+"use strict";
+const { readFileSync } = require("fs");
+const { runInThisContext } = require("vm");
+const [harness, test] = process.argv.slice(2);
+
+globalThis.self = globalThis;
+runInThisContext(readFileSync(harness, "utf8"), { filename: harness });
+add_completion_callback((tests, status) => {
+  if (status.status !== status.OK) console.log(`failed the harness: ${status.message}`);
+  for (const { name, status, message, PASS } of tests) {
+    console.log(status === PASS ? `passed ${name}` : `failed ${name}: ${message}`);
+  }
+  process.exit();
+});
+runInThisContext(readFileSync(test, "utf8"), { filename: test });
+END
 	for file in "$WPT"/html/webappapis/timers/*.any.js; do
 		for on in original ours; do
 			[ $on = original ] || ! echo "$listed" | grep -q "^$(basename "$file"):" || continue
 			preload=
 			[ $on = original ] || preload="--require \"$adapter\""
-			NODE_OPTIONS=$preload timeout 60 node "$(dirname "$adapter")/wpt.cjs" \
+			NODE_OPTIONS=$preload timeout 60 node "$SCRATCH/wpt.cjs" \
 				"$WPT/resources/testharness.js" "$file" >"$SCRATCH/wpt" 2>&1 || :
 			# A file that ends without a result is a test that fails.
 			grep -E '^(passed|failed) ' "$SCRATCH/wpt" >>"$SCRATCH/wpt.$on" ||
