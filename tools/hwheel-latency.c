@@ -32,12 +32,17 @@ static struct armer {
 	alignas(64) _Atomic uint64_t armed;	/* written by its thread */
 } *armers;
 
+/* In a test the clock is behind, so that every timer seems early. */
+#ifndef BEHIND_S
+#define BEHIND_S 0
+#endif
+
 static uint64_t now(clockid_t clock)
 {
 	struct timespec t;
 
 	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * SECOND + t.tv_nsec;
+	return (uint64_t)(t.tv_sec - BEHIND_S) * SECOND + t.tv_nsec;
 }
 
 static struct timespec timespec_of(uint64_t ns)

@@ -7,8 +7,8 @@ LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c rep
 all: $(TOOLS)
 
 $(BUILD)/hwheel-latency: $(LATENCY_SOURCES)
-$(BUILD)/early-latency: $(LATENCY_SOURCES) tools/behind.c
-$(BUILD)/early-latency: private CFLAGS += -Dclock_gettime=clock_behind
+$(BUILD)/early-latency: $(LATENCY_SOURCES)
+$(BUILD)/early-latency: private CFLAGS += -DBEHIND_S=5
 $(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Iinclude -o $@ \
