@@ -18,10 +18,6 @@ $(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c
 		$(addprefix c-tests/,counted.h child.h ktap.h) $(STAGE)/.done
 	$(call verify-cc,-Ic-tests $(WRAPPED:%=-Wl,--wrap=%) $(STAGE_STATIC))
 
-# Not linked with the library: it loads it.
-$(BUILD)/verify/unload: verify/unload.c c-tests/ktap.h $(STAGE)/.done
-	$(call verify-cc,-Ic-tests -I$(STAGE)/include -DLIBRARY='"$(STAGE)/lib/$(SONAME)"' -lpthread -ldl)
-
 # The static library as it is installed; the tool's half of the C library comes first.
 RTSAN = $(firstword $(wildcard $(RUST_LIB)/$(RUST_HOST)/lib/librustc-*_rt.rtsan.a))
 $(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done

@@ -1,6 +1,6 @@
 /*
  * Loads the library as plug-ins and language runtimes do: after threads have started, again
- * after a dlclose(), and into a namespace.
+ * after a dlclose(), and into a namespace; and closes it while it is in use.
  *
  * late <library> [<directory>]	with a directory it first loads 1.so, 2.so, ... from there, until
  *				static thread-local memory is used up
@@ -39,6 +39,14 @@ static void find(void *handle)
 	FIND(handle, start);
 	FIND(handle, once);
 	FIND(handle, destroy);
+}
+
+static void *opened(void)
+{
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+	find(handle);
+	return handle;
 }
 
 static void *wheel;
@@ -108,29 +116,82 @@ TEST(threads_that_came_first_use_it)
 {
 	struct hwheel *w = NULL;
 	pthread_t thread;
+	void *handle;
 
 	pthread_barrier_init(&loaded, NULL, 2);
 	CHECK_EQ(pthread_create(&thread, NULL, use_when_loaded, NULL), 0);
-	find(dlopen(library, RTLD_NOW | RTLD_LOCAL));
+	handle = opened();
 	CHECK_EQ(create(NULL, &w), 0);
 	wheel = w;
 	pthread_barrier_wait(&loaded);
 	ends_well(thread);
 	CHECK_EQ(destroy(w), 0);
 	works();
+	CHECK_EQ(dlclose(handle), 0);
 }
 
 TEST(it_is_closed_and_loaded_again)
 {
 	void *handle = dlopen(library, RTLD_LAZY | RTLD_GLOBAL);
 
+	find(handle);
 	for (int i = 0; i < 3; i++) {
-		find(handle);
 		works();
 		CHECK_EQ(dlclose(handle), 0);
-		handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+		handle = opened();
 	}
 	works();
+	CHECK_EQ(dlclose(handle), 0);
+}
+
+static atomic_int has_armed, may_end;
+
+static void *arm_and_stay(void *unused)
+{
+	atomic_store(&has_armed, once(wheel, 0, count, 0, 0, NULL) == 0);
+	while (!atomic_load(&may_end))
+		ktap_sleep_ms(1);
+	return unused;
+}
+
+TEST(a_thread_that_used_it_ends_after_it_was_closed)
+{
+	for (int before = atomic_load(&calls), i = 1; i <= 10; i++) {
+		void *handle = opened();
+		struct hwheel *w = NULL;
+		pthread_t thread;
+
+		atomic_store(&has_armed, 0);
+		atomic_store(&may_end, 0);
+		CHECK_EQ(create(NULL, &w), 0);
+		CHECK_EQ(start(w), 0);
+		wheel = w;
+		ktap_begin(&thread, 1, arm_and_stay, NULL);
+		ktap_until(&has_armed, 1);
+		ktap_until(&calls, before + i);
+		CHECK_EQ(atomic_load(&calls), before + i);
+		CHECK_EQ(destroy(w), 0);
+		CHECK_EQ(dlclose(handle), 0);
+		atomic_store(&may_end, 1);
+		ktap_end(&thread, 1);
+	}
+}
+
+TEST(closed_while_a_wheel_ticks_it_goes_on)
+{
+	void *handle = opened();
+	struct hwheel *w = NULL;
+	int before = atomic_load(&calls);
+
+	CHECK_EQ(create(NULL, &w), 0);
+	CHECK_EQ(start(w), 0);
+	CHECK_EQ(once(w, 50 * MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(dlclose(handle), 0);
+	ktap_until(&calls, before + 1);
+	/* it is still there: functions that were found before may be called */
+	CHECK(dlopen(library, RTLD_NOW | RTLD_NOLOAD) != NULL);
+	CHECK_EQ(destroy(w), 0);
+	CHECK_EQ(atomic_load(&calls), before + 1);
 }
 
 /* The last libraries take 8 bytes each: less than the library. */
@@ -151,11 +212,11 @@ static int uses_up_static_memory(void)
 TEST(it_works_in_a_namespace)
 {
 #ifdef LM_ID_NEWLM
-	void *first = dlopen(library, RTLD_NOW | RTLD_LOCAL), *second, *created;
+	void *second, *created;
 
 	if (directory != NULL)
 		SKIP("the C library of a namespace needs static thread-local memory");
-	find(first);
+	opened();
 	works();
 	created = *(void **)&create;
 	second = dlmopen(LM_ID_NEWLM, library, RTLD_NOW | RTLD_LOCAL);
