@@ -53,18 +53,6 @@ test-c-%: force
 		$(again) $(call platform,$*) CPPFLAGS='$(CPPFLAGS)$(call kernel-headers,$*)' \
 		C_TESTS='$(filter-out $(call left-out,$*),$(C_TESTS))' check CHECK='needs loading c'
 
-# Measures the library of a platform into a file of its name, for checks/sizes. What an
-# emulator runs has no figures of a process: they would be those of the emulator, too.
-size-of-%: force
-	$(Q)$(call need-platform,$*) \
-		$(again) -s $(call platform,$*) lib && \
-		c-tests/sizes.sh '$(call platform-cc,$*)' $(BUILD)/$*/libhwheel.so.$(VERSION) \
-			$(BUILD)/$*/libhwheel.a '$(PRIVATE)' > $(BUILD)/sizes/$* && \
-		{ [ -n '$(call emulator,$*)' ] || { \
-		$(call platform-cc,$*) -std=c11 $(WARN) -O2 -D_GNU_SOURCE -Iinclude$(call \
-			kernel-headers,$*) -o $(BUILD)/sizes/.cost c-tests/loading/cost.c -ldl && \
-		$(BUILD)/sizes/.cost '$(abspath $(BUILD))/$*/libhwheel.so.$(VERSION)' >> $(BUILD)/sizes/$*; }; }
-
 # The library built with a tool in it: sanitizers, and the fuzzers.
 
 # Under thread and address: a library and Rust tests with the tool in them. The
