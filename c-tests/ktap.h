@@ -77,6 +77,16 @@ static inline void ktap_add(struct ktap_test *test)
 	} \
 	static void name(void)
 
+/* A test that runs once for each of some shapes of a wheel, with the shape and its tick. */
+#define SHAPE_TEST(name, of) \
+	static void name##_in(const struct shape *shape, uint64_t t); \
+	TEST(name) \
+	{ \
+		for (unsigned i = 0; i < COUNT(of); i++) \
+			name##_in(&(of)[i], (of)[i].tick); \
+	} \
+	static void name##_in(const struct shape *shape, uint64_t t)
+
 static jmp_buf ktap_leave;
 static char ktap_why[512];
 static int ktap_skipped;

@@ -62,24 +62,20 @@ static inline void end(struct hwheel *w)
 	still_ns = 0;
 }
 
-TEST(b1_arm_after_idle_is_not_early)
+SHAPE_TEST(b1_arm_after_idle_is_not_early, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
+	for (unsigned bit = 1; bit < 40; bit += 3) {
+		struct hwheel *w = start(shape, 5 * t);
 
-		for (unsigned bit = 1; bit < 40; bit += 3) {
-			struct hwheel *w = start(&shapes[i], 5 * t);
-
-			after(w, t);
-			to(w, driven + t);
-			/* idle, perhaps off the grid */
-			to(w, driven + (t << bit) + t / 2);
-			after(w, t);
-			after(w, 3 * t);
-			after(w, 300 * t);
-			each_expiry_or_overdue(w);
-			end(w);
-		}
+		after(w, t);
+		to(w, driven + t);
+		/* idle, perhaps off the grid */
+		to(w, driven + (t << bit) + t / 2);
+		after(w, t);
+		after(w, 3 * t);
+		after(w, 300 * t);
+		each_expiry_or_overdue(w);
+		end(w);
 	}
 }
 
@@ -107,18 +103,16 @@ TEST(b1_arm_after_unpolled_idle_is_not_early)
 }
 
 /* Ticks in which nothing is due are not gone through one by one. */
-TEST(b1_idle_ticks_cost_nothing)
+SHAPE_TEST(b1_idle_ticks_cost_nothing, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		struct hwheel *w = start(&shapes[i], 0);
-		uint64_t before = ktap_clock();
+	struct hwheel *w = start(shape, 0);
+	uint64_t before = ktap_clock();
 
-		after(w, shapes[i].tick << 35);
-		to(w, records[0].first);
-		/* one by one it would be minutes */
-		CHECK(ktap_clock() - before < SEC);
-		end(w);
-	}
+	after(w, t << 35);
+	to(w, records[0].first);
+	/* one by one it would be minutes */
+	CHECK(ktap_clock() - before < SEC);
+	end(w);
 }
 
 TEST(b2_clock_steps_back)
@@ -348,29 +342,26 @@ TEST(b4_resume_fires_once_in_order)
  */
 
 /* Overdue timers wait to be taken; a new short one is still seen in time. */
-TEST(b5_short_timer_behind_an_overdue_one)
+SHAPE_TEST(b5_short_timer_behind_an_overdue_one, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		WHEEL w = start(&shapes[i], 0);
-		struct hwheel_event e;
+	WHEEL w = start(shape, 0);
+	struct hwheel_event e;
 
-		for (uint64_t n = 0; n < 5; n++)
-			CHECK_EQ(hwheel_once(w, (n + 1) * 10 * t, NULL, n, 0, NULL), 0);
-		driven = 100000 * t;
-		for (uint64_t n = 0; n < 5; n++) {
-			CHECK_EQ(hwheel_advance(w, driven, &e, 1, NULL), 1);
-			CHECK_EQ(e.cookie, n);
-			if (n == 1)
-				CHECK_EQ(hwheel_once(w, 5 * t, NULL, 99, 0, NULL), 0);
-			/* what is overdue is not hidden, nor what comes */
-			CHECK(ktap_next(w) <= (n < 4 ? driven : driven + 5 * t));
-		}
-		CHECK_EQ(hwheel_advance(w, driven, &e, 1, NULL), 0);
-		CHECK_EQ(ktap_next(w), driven + 5 * t);
-		CHECK_EQ(hwheel_advance(w, driven + 5 * t, &e, 1, NULL), 1);
-		CHECK_EQ(e.cookie, 99);
+	for (uint64_t n = 0; n < 5; n++)
+		CHECK_EQ(hwheel_once(w, (n + 1) * 10 * t, NULL, n, 0, NULL), 0);
+	driven = 100000 * t;
+	for (uint64_t n = 0; n < 5; n++) {
+		CHECK_EQ(hwheel_advance(w, driven, &e, 1, NULL), 1);
+		CHECK_EQ(e.cookie, n);
+		if (n == 1)
+			CHECK_EQ(hwheel_once(w, 5 * t, NULL, 99, 0, NULL), 0);
+		/* what is overdue is not hidden, nor what comes */
+		CHECK(ktap_next(w) <= (n < 4 ? driven : driven + 5 * t));
 	}
+	CHECK_EQ(hwheel_advance(w, driven, &e, 1, NULL), 0);
+	CHECK_EQ(ktap_next(w), driven + 5 * t);
+	CHECK_EQ(hwheel_advance(w, driven + 5 * t, &e, 1, NULL), 1);
+	CHECK_EQ(e.cookie, 99);
 }
 
 /* Also after a step of the wall clock. */
@@ -423,15 +414,13 @@ static void step_by(const struct shape *s, uint64_t from, unsigned bit, int64_t 
 	CHECK_EQ(disorder, 0);
 }
 
-TEST(b7_steps_longer_than_the_wheel)
+SHAPE_TEST(b7_steps_longer_than_the_wheel, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		if (shapes[i].tick > 7001)
-			continue;	/* 2^48 of its ticks are more than the clock has */
-		for (unsigned bit = 0; bit < 40; bit++)
-			for (int64_t by = -1; by <= 1; by++)
-				step_by(&shapes[i], bit % 2 ? 0 : 12345, bit, by);
-	}
+	if (t > 7001)
+		return;	/* 2^48 of its ticks are more than the clock has */
+	for (unsigned bit = 0; bit < 40; bit++)
+		for (int64_t by = -1; by <= 1; by++)
+			step_by(shape, bit % 2 ? 0 : 12345, bit, by);
 }
 
 TEST(b7_steps_of_the_default_tick)
@@ -477,45 +466,41 @@ static void b8_look(struct hwheel *w, const struct hwheel_event *e)
 	records[e->cookie].got = records[e->cookie].first;
 }
 
-TEST(b8_levels_see_one_now)
+SHAPE_TEST(b8_levels_see_one_now, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, unit = 1;
-		struct hwheel *w = start(&shapes[i], 0);
-		unsigned armed = 0;
+	uint64_t unit = 1;
+	struct hwheel *w = start(shape, 0);
+	unsigned armed = 0;
 
-		for (uint32_t level = 0; level < shapes[i].levels && level < 3; level++) {
-			unit *= shapes[i].slots;
-			for (uint64_t k = unit - 1; k <= unit + 1; k++, armed++)
-				CHECK_EQ(hwheel_once(w, k * t, b8_look, expect(k * t), 0, NULL), 0);
-		}
-		to(w, (2 * unit + 1) * t);
-		CHECK_EQ(n_records, 2 * armed);
-		CHECK_EQ(n_fired, 0);
-		each_expiry_or_overdue(w);
-		CHECK_EQ(n_fired, armed);
-		end(w);
+	for (uint32_t level = 0; level < shape->levels && level < 3; level++) {
+		unit *= shape->slots;
+		for (uint64_t k = unit - 1; k <= unit + 1; k++, armed++)
+			CHECK_EQ(hwheel_once(w, k * t, b8_look, expect(k * t), 0, NULL), 0);
 	}
+	to(w, (2 * unit + 1) * t);
+	CHECK_EQ(n_records, 2 * armed);
+	CHECK_EQ(n_fired, 0);
+	each_expiry_or_overdue(w);
+	CHECK_EQ(n_fired, armed);
+	end(w);
 }
 
 /* One deadline, armed from afar on every level: all fire in the same tick. */
-TEST(b8_one_deadline_from_every_level)
+SHAPE_TEST(b8_one_deadline_from_every_level, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
-		uint64_t due = (slots * slots * slots + slots * slots + slots) * t;
-		struct hwheel *w = start(&shapes[i], 0);
+	uint64_t slots = shape->slots;
+	uint64_t due = (slots * slots * slots + slots * slots + slots) * t;
+	struct hwheel *w = start(shape, 0);
 
-		for (uint64_t away = due / t; away > 0; away /= 2) {
-			to(w, due - away * t);
-			after(w, away * t);
-			CHECK_EQ(n_fired, 0);
-		}
-		to(w, due - 1);
+	for (uint64_t away = due / t; away > 0; away /= 2) {
+		to(w, due - away * t);
+		after(w, away * t);
 		CHECK_EQ(n_fired, 0);
-		to(w, due);
-		end(w);
 	}
+	to(w, due - 1);
+	CHECK_EQ(n_fired, 0);
+	to(w, due);
+	end(w);
 }
 
 static void b9_late(struct hwheel *w, const struct hwheel_event *e)
@@ -611,26 +596,24 @@ TEST(b10_fine_deadlines_do_not_wake_twice)
 }
 
 /* Deadlines at which the hand turns over: they come down and fire at once. */
-TEST(b11_cascade_into_the_tick_being_swept)
+SHAPE_TEST(b11_cascade_into_the_tick_being_swept, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (unsigned mode = 0; mode < 2; mode++) {
-			uint64_t t = shapes[i].tick, unit = 1, far;
-			struct hwheel *w = start(&shapes[i], 3 * t);
+	for (unsigned mode = 0; mode < 2; mode++) {
+		uint64_t unit = 1, far;
+		struct hwheel *w = start(shape, 3 * t);
 
-			for (uint32_t level = 0; level < 3; level++) {
-				unit *= shapes[i].slots;
-				for (uint64_t k = 1; k <= 3; k++)
-					if (k * unit > 3)
-						CHECK_EQ(hwheel_once(w, k * unit * t, note,
-								     expect(k * unit * t), HWHEEL_ABS, NULL), 0);
-			}
-			far = unit > 70000 ? 70000 : 3 * unit;
-			while (mode == 0 && driven < far * t)
-				to(w, driven + t);
-			each_expiry_or_overdue(w);
-			end(w);
+		for (uint32_t level = 0; level < 3; level++) {
+			unit *= shape->slots;
+			for (uint64_t k = 1; k <= 3; k++)
+				if (k * unit > 3)
+					CHECK_EQ(hwheel_once(w, k * unit * t, note,
+							     expect(k * unit * t), HWHEEL_ABS, NULL), 0);
 		}
+		far = unit > 70000 ? 70000 : 3 * unit;
+		while (mode == 0 && driven < far * t)
+			to(w, driven + t);
+		each_expiry_or_overdue(w);
+		end(w);
 	}
 }
 

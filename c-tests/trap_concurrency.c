@@ -228,22 +228,20 @@ static void *arm_and_cancel(void *arg)
 	return NULL;
 }
 
-TEST(c5_cancel_that_races_a_cascade_is_not_lost)
+SHAPE_TEST(c5_cancel_that_races_a_cascade_is_not_lost, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		reset(&shapes[i], 0);
-		for (unsigned n = 0; n < ALL; n++)
-			cancelled[n] = 0;
-		run(arm_and_cancel, tick);
-		drive(50);
-		/* once, one or the other */
-		for (unsigned n = 0; n < ALL; n++)
-			CHECK_EQ(fired[n] + cancelled[n], 1);
-		/* c7: and the count is exactly nothing */
-		CHECK_EQ(stats(wheel).live, 0);
-		CHECK_EQ(stats(wheel).fired, n_fired);
-		CHECK_EQ(hwheel_destroy(wheel), 0);
-	}
+	reset(shape, 0);
+	for (unsigned n = 0; n < ALL; n++)
+		cancelled[n] = 0;
+	run(arm_and_cancel, tick);
+	drive(50);
+	/* once, one or the other */
+	for (unsigned n = 0; n < ALL; n++)
+		CHECK_EQ(fired[n] + cancelled[n], 1);
+	/* c7: and the count is exactly nothing */
+	CHECK_EQ(stats(wheel).live, 0);
+	CHECK_EQ(stats(wheel).fired, n_fired);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 /* Both threads cancel, move and free each other's timers, in one bucket. */
@@ -277,26 +275,24 @@ static void *meddle(void *arg)
 	return NULL;
 }
 
-TEST(c6_cancels_and_the_driver_share_a_bucket)
+SHAPE_TEST(c6_cancels_and_the_driver_share_a_bucket, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		unsigned before;
+	unsigned before;
 
-		reset(&shapes[i], 0);
-		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
-		run(meddle, tick);
-		drive(50);
-		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_timer_pending(wheel, timers[n]), 0);
-		/* all of them work as before, once each */
-		before = n_fired;
-		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_timer_mod(wheel, timers[n], tick, 0), 0);
-		drive(1);
-		CHECK_EQ(n_fired, before + 64);
-		CHECK_EQ(hwheel_destroy(wheel), 0);
-	}
+	reset(shape, 0);
+	for (unsigned n = 0; n < 64; n++)
+		CHECK_EQ(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
+	run(meddle, tick);
+	drive(50);
+	for (unsigned n = 0; n < 64; n++)
+		CHECK_EQ(hwheel_timer_pending(wheel, timers[n]), 0);
+	/* all of them work as before, once each */
+	before = n_fired;
+	for (unsigned n = 0; n < 64; n++)
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[n], tick, 0), 0);
+	drive(1);
+	CHECK_EQ(n_fired, before + 64);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 static hwheel_timer_t _Atomic shared[64];
@@ -326,20 +322,18 @@ static void *storm(void *arg)
 	return NULL;
 }
 
-TEST(c7_counts_are_exact_after_a_storm)
+SHAPE_TEST(c7_counts_are_exact_after_a_storm, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		reset(&shapes[i], 0);
-		for (unsigned n = 0; n < 64; n++)
-			shared[n] = 0;
-		run(storm, tick);
-		drive(20);
-		for (unsigned n = 0; n < 64; n++)
-			hwheel_timer_free(wheel, shared[n]);
-		CHECK_EQ(stats(wheel).live, 0);
-		CHECK_EQ(stats(wheel).fired, n_fired);
-		CHECK_EQ(hwheel_destroy(wheel), 0);
-	}
+	reset(shape, 0);
+	for (unsigned n = 0; n < 64; n++)
+		shared[n] = 0;
+	run(storm, tick);
+	drive(20);
+	for (unsigned n = 0; n < 64; n++)
+		hwheel_timer_free(wheel, shared[n]);
+	CHECK_EQ(stats(wheel).live, 0);
+	CHECK_EQ(stats(wheel).fired, n_fired);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 static pthread_barrier_t gate;

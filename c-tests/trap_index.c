@@ -4,171 +4,151 @@
  */
 #include "driven.h"
 
-TEST(e1_occupancy_follows_the_last_of_a_bucket)
+SHAPE_TEST(e1_occupancy_follows_the_last_of_a_bucket, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
+	for (uint64_t away = 1; away < UINT64_C(1) << 20; away = away * 3 + 1) {
+		struct hwheel *w = start(shape, 3 * t);
+		hwheel_timer_t a = after(w, away * t), b = after(w, away * t);
 
-		for (uint64_t away = 1; away < UINT64_C(1) << 20; away = away * 3 + 1) {
-			struct hwheel *w = start(&shapes[i], 3 * t);
-			hwheel_timer_t a = after(w, away * t), b = after(w, away * t);
-
-			/* cleared too early? */
-			n_records = 0;
-			CHECK_EQ(ktap_next(w), (3 + away) * t);
-			CHECK_EQ(hwheel_timer_delete(w, a), 1);
-			CHECK_EQ(ktap_next(w), (3 + away) * t);
-			CHECK_EQ(hwheel_timer_delete(w, b), 1);
-			/* not cleared, once the wheel is driven there? */
-			to(w, driven + away * t);
-			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-			CHECK_EQ(n_fired, 0);
-			after(w, away * t);
-			CHECK_EQ(ktap_next(w), driven + away * t);
-			to(w, driven + away * t);
-			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-			done(w);
-		}
+		/* cleared too early? */
+		n_records = 0;
+		CHECK_EQ(ktap_next(w), (3 + away) * t);
+		CHECK_EQ(hwheel_timer_delete(w, a), 1);
+		CHECK_EQ(ktap_next(w), (3 + away) * t);
+		CHECK_EQ(hwheel_timer_delete(w, b), 1);
+		/* not cleared, once the wheel is driven there? */
+		to(w, driven + away * t);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+		CHECK_EQ(n_fired, 0);
+		after(w, away * t);
+		CHECK_EQ(ktap_next(w), driven + away * t);
+		to(w, driven + away * t);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+		done(w);
 	}
 }
 
 /* Same slot, another round: firing one leaves the slot occupied. */
-TEST(e1_slot_shared_by_rounds_stays_occupied)
+SHAPE_TEST(e1_slot_shared_by_rounds_stays_occupied, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+	uint64_t slots = shape->slots;
 
-		for (uint64_t at = 1; at <= slots; at += slots / 2) {
-			struct hwheel *w = start(&shapes[i], 0);
+	for (uint64_t at = 1; at <= slots; at += slots / 2) {
+		struct hwheel *w = start(shape, 0);
 
-			for (uint64_t round = 0; round < 6; round++)
-				after(w, (at + round * slots) * t);
-			for (uint64_t round = 0; round < 6; round++) {
-				CHECK_EQ(ktap_next(w), (at + round * slots) * t);
-				to(w, (at + round * slots) * t);
-				CHECK_EQ(n_fired, round + 1);
-			}
-			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-			done(w);
+		for (uint64_t round = 0; round < 6; round++)
+			after(w, (at + round * slots) * t);
+		for (uint64_t round = 0; round < 6; round++) {
+			CHECK_EQ(ktap_next(w), (at + round * slots) * t);
+			to(w, (at + round * slots) * t);
+			CHECK_EQ(n_fired, round + 1);
 		}
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+		done(w);
 	}
 }
 
 /* The same slots are filled and emptied again and again. */
-TEST(e1_slots_are_reused)
+SHAPE_TEST(e1_slots_are_reused, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		WHEEL w = start(&shapes[i], (t << 32) - 500 * t);
+	WHEEL w = start(shape, (t << 32) - 500 * t);
 
-		for (unsigned n = 0; n < 1000; n++) {
-			hwheel_timer_t timer = after(w, 5 * t);
+	for (unsigned n = 0; n < 1000; n++) {
+		hwheel_timer_t timer = after(w, 5 * t);
 
-			after(w, 2 * t);
-			n_records--;
-			CHECK_EQ(hwheel_timer_delete(w, timer), 1);
-			records[n_records - 1] = records[n_records];
-			n_records--;
-			n_fired = 0;
-			CHECK_EQ(ktap_next(w), driven + 2 * t);
-			to(w, driven + t);
-			CHECK_EQ(n_fired, 0);
-			to(w, driven + t);
-			CHECK_EQ(n_fired, 1);
-			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-		}
+		after(w, 2 * t);
+		n_records--;
+		CHECK_EQ(hwheel_timer_delete(w, timer), 1);
+		records[n_records - 1] = records[n_records];
+		n_records--;
+		n_fired = 0;
+		CHECK_EQ(ktap_next(w), driven + 2 * t);
+		to(w, driven + t);
+		CHECK_EQ(n_fired, 0);
+		to(w, driven + t);
+		CHECK_EQ(n_fired, 1);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 	}
 }
 
-TEST(e2_stale_bits_never_wake_late)
+SHAPE_TEST(e2_stale_bits_never_wake_late, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		struct hwheel *w = start(&shapes[i], 7 * t);
-		static hwheel_timer_t timers[3000];
-		uint64_t first = UINT64_MAX;
+	struct hwheel *w = start(shape, 7 * t);
+	static hwheel_timer_t timers[3000];
+	uint64_t first = UINT64_MAX;
 
-		for (unsigned n = 0; n < COUNT(timers); n++)
-			timers[n] = after(w, ((n * 7919) % 100003 + 1) * t);
-		/* cancel all but a few, the nearest ones included */
-		for (unsigned n = 0; n < COUNT(timers); n++) {
-			if (n % 500 == 250) {
-				if (records[n].first < first)
-					first = records[n].first;
-				continue;
-			}
-			CHECK_EQ(hwheel_timer_delete(w, timers[n]), 1);
-			records[n].fired = 1;	/* not to fire */
-			records[n].got = records[n].first;
+	for (unsigned n = 0; n < COUNT(timers); n++)
+		timers[n] = after(w, ((n * 7919) % 100003 + 1) * t);
+	/* cancel all but a few, the nearest ones included */
+	for (unsigned n = 0; n < COUNT(timers); n++) {
+		if (n % 500 == 250) {
+			if (records[n].first < first)
+				first = records[n].first;
+			continue;
 		}
-		CHECK(ktap_next(w) <= first);
-		each_expiry(w);
-		CHECK_EQ(n_fired, 6);
-		done(w);
+		CHECK_EQ(hwheel_timer_delete(w, timers[n]), 1);
+		records[n].fired = 1;	/* not to fire */
+		records[n].got = records[n].first;
 	}
+	CHECK(ktap_next(w) <= first);
+	each_expiry(w);
+	CHECK_EQ(n_fired, 6);
+	done(w);
 }
 
 /* Moved to later: what is left behind wakes at most early. */
-TEST(e2_moved_timers_never_wake_late)
+SHAPE_TEST(e2_moved_timers_never_wake_late, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		struct hwheel *w = start(&shapes[i], 7 * t);
-		hwheel_timer_t timer = after(w, t);
+	struct hwheel *w = start(shape, 7 * t);
+	hwheel_timer_t timer = after(w, t);
 
-		for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
-			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
-			CHECK(ktap_next(w) <= driven + away * t);
-			to(w, driven + t);
-			CHECK_EQ(n_fired, 0);
-		}
-		for (uint64_t away = UINT64_C(1) << 23; away > 0; away /= 2) {
-			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
-			CHECK(ktap_next(w) <= driven + away * t);
-		}
-		records[0].first = records[0].last = driven + t;
-		/* what is left behind is gone through, and nothing else fires */
-		each_expiry(w);
-		done(w);
+	for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
+		CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
+		CHECK(ktap_next(w) <= driven + away * t);
+		to(w, driven + t);
+		CHECK_EQ(n_fired, 0);
 	}
+	for (uint64_t away = UINT64_C(1) << 23; away > 0; away /= 2) {
+		CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
+		CHECK(ktap_next(w) <= driven + away * t);
+	}
+	records[0].first = records[0].last = driven + t;
+	/* what is left behind is gone through, and nothing else fires */
+	each_expiry(w);
+	done(w);
 }
 
 /* One timer, however far and on whatever level: its time, not its bucket's. */
-TEST(e3_next_expiry_is_the_timers_time)
+SHAPE_TEST(e3_next_expiry_is_the_timers_time, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, away = 1;
+	uint64_t away = 1;
 
-		for (unsigned n = 0; away < UINT64_C(1) << 27; n++) {
-			struct hwheel *w = start(&shapes[i], n * 37 * t);
+	for (unsigned n = 0; away < UINT64_C(1) << 27; n++) {
+		struct hwheel *w = start(shape, n * 37 * t);
 
-			after(w, away * t - t / 2);
-			CHECK_EQ(ktap_next(w), records[0].first);
-			to(w, records[0].first);
-			CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-			CHECK_EQ(stats(w).sweeps, 1);
-			done(w);
-			away += away / 5 + 1;
-		}
+		after(w, away * t - t / 2);
+		CHECK_EQ(ktap_next(w), records[0].first);
+		to(w, records[0].first);
+		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+		CHECK_EQ(stats(w).sweeps, 1);
+		done(w);
+		away += away / 5 + 1;
 	}
 }
 
 /* Many in one high bucket: the earliest of them. */
-TEST(e3_next_expiry_is_the_earliest_of_a_bucket)
+SHAPE_TEST(e3_next_expiry_is_the_earliest_of_a_bucket, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick;
-		struct hwheel *w = start(&shapes[i], 0);
+	struct hwheel *w = start(shape, 0);
 
-		for (uint64_t n = 0; n < 40; n++)
-			after(w, (70000 + n * 23 % 40) * t);
-		for (uint64_t n = 0; n < 40; n++) {
-			CHECK_EQ(ktap_next(w), (70000 + n) * t);
-			to(w, (70000 + n) * t);
-			CHECK_EQ(n_fired, n + 1);
-		}
-		done(w);
+	for (uint64_t n = 0; n < 40; n++)
+		after(w, (70000 + n * 23 % 40) * t);
+	for (uint64_t n = 0; n < 40; n++) {
+		CHECK_EQ(ktap_next(w), (70000 + n) * t);
+		to(w, (70000 + n) * t);
+		CHECK_EQ(n_fired, n + 1);
 	}
+	done(w);
 }
 
 /*
@@ -214,52 +194,48 @@ TEST(e3_thread_wakes_once_a_timer)
 }
 
 /* Buckets are filled in falling, rising and mixed order. */
-TEST(e4_buckets_need_not_be_sorted)
+SHAPE_TEST(e4_buckets_need_not_be_sorted, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (unsigned order = 0; order < 3; order++) {
-			uint64_t t = shapes[i].tick, slots = shapes[i].slots;
-			struct hwheel *w = start(&shapes[i], t);
+	for (unsigned order = 0; order < 3; order++) {
+		uint64_t slots = shape->slots;
+		struct hwheel *w = start(shape, t);
 
-			for (uint64_t n = 0; n < 50; n++) {
-				uint64_t round = order == 0 ? n : order == 1 ? 49 - n : n * 17 % 50;
+		for (uint64_t n = 0; n < 50; n++) {
+			uint64_t round = order == 0 ? n : order == 1 ? 49 - n : n * 17 % 50;
 
-				/* one slot in many turns, and one bucket above */
-				after(w, (3 + round * slots) * t);
-				after(w, (10 * slots + round) * t);
-			}
-			each_expiry(w);
-			done(w);
+			/* one slot in many turns, and one bucket above */
+			after(w, (3 + round * slots) * t);
+			after(w, (10 * slots + round) * t);
 		}
+		each_expiry(w);
+		done(w);
 	}
 }
 
 /* A bucket has timers of several turns, and the wheel jumps: it leaves none that is due behind
  * one that is not, and takes none that is due later. */
-TEST(e4_jumps_take_what_is_due_of_a_bucket)
+SHAPE_TEST(e4_jumps_take_what_is_due_of_a_bucket, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+	uint64_t slots = shape->slots;
 
-		for (uint64_t jump = 1; jump < 20 * slots; jump += jump / 2 + 1) {
-			WHEEL w = start(&shapes[i], 0);
-			uint64_t end = 0;
+	for (uint64_t jump = 1; jump < 20 * slots; jump += jump / 2 + 1) {
+		WHEEL w = start(shape, 0);
+		uint64_t end = 0;
 
-			for (uint64_t n = 0; n < 60; n++) {
-				after(w, (1 + (n * 37 % 60) * slots / 2) * t);
-				if (records[n].first > end)
-					end = records[n].first;
+		for (uint64_t n = 0; n < 60; n++) {
+			after(w, (1 + (n * 37 % 60) * slots / 2) * t);
+			if (records[n].first > end)
+				end = records[n].first;
+		}
+		while (driven < end) {
+			unsigned due = 0;
+
+			to(w, driven + jump * t);
+			for (unsigned n = 0; n < n_records; n++) {
+				CHECK_EQ(records[n].fired, records[n].first <= driven);
+				due += records[n].fired;
 			}
-			while (driven < end) {
-				unsigned due = 0;
-
-				to(w, driven + jump * t);
-				for (unsigned n = 0; n < n_records; n++) {
-					CHECK_EQ(records[n].fired, records[n].first <= driven);
-					due += records[n].fired;
-				}
-				CHECK_EQ(n_fired, due);
-			}
+			CHECK_EQ(n_fired, due);
 		}
 	}
 }

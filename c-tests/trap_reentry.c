@@ -44,21 +44,19 @@ static void d1_again(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Once an advance, be it of one tick or of many. */
-TEST(d1_zero_rearm_in_the_callback_does_not_loop)
+SHAPE_TEST(d1_zero_rearm_in_the_callback_does_not_loop, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (unsigned how = 0; how < 5; how++) {
-			WHEEL w = start(&shapes[i], ((UINT64_C(1) << 32) - 3) * shapes[i].tick);
+	for (unsigned how = 0; how < 5; how++) {
+		WHEEL w = start(shape, ((UINT64_C(1) << 32) - 3) * t);
 
-			ktap_armed(w, d1_again, how, tick);
-			for (unsigned n = 1; n <= 600; n++) {
-				to(w, driven + tick);
-				CHECK_EQ(n_fired, n);
-			}
-			for (unsigned n = 601; n <= 620; n++) {
-				to(w, driven + 1000 * tick);
-				CHECK_EQ(n_fired, n);
-			}
+		ktap_armed(w, d1_again, how, tick);
+		for (unsigned n = 1; n <= 600; n++) {
+			to(w, driven + tick);
+			CHECK_EQ(n_fired, n);
+		}
+		for (unsigned n = 601; n <= 620; n++) {
+			to(w, driven + 1000 * tick);
+			CHECK_EQ(n_fired, n);
 		}
 	}
 }
@@ -111,25 +109,22 @@ static void d2_arm(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Whole turns from here is the bucket that is being emptied. */
-TEST(d2_arm_into_the_bucket_being_drained)
+SHAPE_TEST(d2_arm_into_the_bucket_being_drained, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (uint64_t first = 1; first <= 3; first++) {
-			WHEEL w = start(&shapes[i], 0);
+	for (uint64_t first = 1; first <= 3; first++) {
+		WHEEL w = start(shape, 0);
 
-			/* others in the same bucket, due later, stay where they are */
-			CHECK_EQ(hwheel_once(w, (first + shapes[i].slots) * tick, count_it, 0, 0,
-					      NULL), 0);
-			CHECK_EQ(hwheel_once(w, first * tick, d2_arm, shapes[i].slots, 0, NULL), 0);
-			CHECK_EQ(hwheel_once(w, first * tick, count_it, 0, 0, NULL), 0);
-			to(w, first * tick);
-			CHECK_EQ(n_fired, 2);
-			each_expiry(w);
-			CHECK_EQ(n_fired, 2 + 1 + d2_n);
-			for (unsigned n = 0; n < d2_n; n++)
-				CHECK_EQ(d2_got[n], d2_want[n]);
-			CHECK_EQ(stats(w).live, 0);
-		}
+		/* others in the same bucket, due later, stay where they are */
+		CHECK_EQ(hwheel_once(w, (first + shape->slots) * tick, count_it, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, first * tick, d2_arm, shape->slots, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, first * tick, count_it, 0, 0, NULL), 0);
+		to(w, first * tick);
+		CHECK_EQ(n_fired, 2);
+		each_expiry(w);
+		CHECK_EQ(n_fired, 2 + 1 + d2_n);
+		for (unsigned n = 0; n < d2_n; n++)
+			CHECK_EQ(d2_got[n], d2_want[n]);
+		CHECK_EQ(stats(w).live, 0);
 	}
 }
 
@@ -148,33 +143,31 @@ static void d4_first(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* All are due in the same tick; whichever is first cancels the others, of either kind. */
-TEST(d4_callback_cancels_collected_siblings)
+SHAPE_TEST(d4_callback_cancels_collected_siblings, shapes)
 {
 	int (*const how[])(struct hwheel *, hwheel_timer_t) = {
 		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_shutdown,
 		hwheel_timer_shutdown_sync, hwheel_timer_free,
 	};
 
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (unsigned h = 0; h < 2 * COUNT(how); h++) {
-			for (unsigned jump = 1; jump <= 100; jump += 99) {
-				const int frees_itself = h % 2;
-				WHEEL w = start(&shapes[i], 5 * shapes[i].tick);
+	for (unsigned h = 0; h < 2 * COUNT(how); h++) {
+		for (unsigned jump = 1; jump <= 100; jump += 99) {
+			const int frees_itself = h % 2;
+			WHEEL w = start(shape, 5 * t);
 
-				d4_cancel = how[h / 2];
-				for (unsigned n = 0; n < SIBLINGS; n++)
-					if (frees_itself)
-						CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0,
-								     &d4_timers[n]), 0);
-					else
-						d4_timers[n] = ktap_armed(w, d4_first, n, tick);
-				to(w, driven + jump * tick);
-				to(w, driven + 1000 * tick);
-				CHECK_EQ(n_fired, 1);
-				for (unsigned n = 0; n < SIBLINGS && frees_itself; n++)
-					CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
-				CHECK(stats(w).live == 0 || !frees_itself);
-			}
+			d4_cancel = how[h / 2];
+			for (unsigned n = 0; n < SIBLINGS; n++)
+				if (frees_itself)
+					CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0,
+							     &d4_timers[n]), 0);
+				else
+					d4_timers[n] = ktap_armed(w, d4_first, n, tick);
+			to(w, driven + jump * tick);
+			to(w, driven + 1000 * tick);
+			CHECK_EQ(n_fired, 1);
+			for (unsigned n = 0; n < SIBLINGS && frees_itself; n++)
+				CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
+			CHECK(stats(w).live == 0 || !frees_itself);
 		}
 	}
 }
@@ -190,25 +183,23 @@ static void d4_move(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Moved, not cancelled: they fire once, at the new time. */
-TEST(d4_callback_moves_collected_siblings)
+SHAPE_TEST(d4_callback_moves_collected_siblings, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		WHEEL w = start(&shapes[i], 5 * shapes[i].tick);
-		unsigned later;
+	WHEEL w = start(shape, 5 * t);
+	unsigned later;
 
-		for (unsigned n = 0; n < SIBLINGS; n++)
-			d4_timers[n] = ktap_armed(w, d4_move, n, tick);
-		to(w, 6 * tick);
-		CHECK_EQ(n_fired, 1);
-		to(w, 7 * tick);
-		/* half of them, or one less if the first was of that half */
-		later = SIBLINGS - n_fired;
-		CHECK(later == SIBLINGS / 2 || later == SIBLINGS / 2 - 1);
-		to(w, 16 * tick - 1);
-		CHECK_EQ(n_fired, SIBLINGS - later);
-		to(w, 16 * tick);
-		CHECK_EQ(n_fired, SIBLINGS);
-	}
+	for (unsigned n = 0; n < SIBLINGS; n++)
+		d4_timers[n] = ktap_armed(w, d4_move, n, tick);
+	to(w, 6 * tick);
+	CHECK_EQ(n_fired, 1);
+	to(w, 7 * tick);
+	/* half of them, or one less if the first was of that half */
+	later = SIBLINGS - n_fired;
+	CHECK(later == SIBLINGS / 2 || later == SIBLINGS / 2 - 1);
+	to(w, 16 * tick - 1);
+	CHECK_EQ(n_fired, SIBLINGS - later);
+	to(w, 16 * tick);
+	CHECK_EQ(n_fired, SIBLINGS);
 }
 
 enum { GROW = 30000 };
@@ -253,33 +244,31 @@ static void d6_tick(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* A call of a callback on its timer affects no other timer. */
-TEST(d6_one_timers_change_is_not_anothers)
+SHAPE_TEST(d6_one_timers_change_is_not_anothers, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		/* in every order within the tick */
-		for (unsigned order = 0; order < 6; order++) {
-			static const unsigned orders[6][3] = {
-				{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
-			};
-			WHEEL w = start(&shapes[i], 0);
-			hwheel_timer_t timers[3];
+	/* in every order within the tick */
+	for (unsigned order = 0; order < 6; order++) {
+		static const unsigned orders[6][3] = {
+			{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
+		};
+		WHEEL w = start(shape, 0);
+		hwheel_timer_t timers[3];
 
-			memset(d6_count, 0, sizeof d6_count);
-			for (unsigned n = 0; n < 3; n++) {
-				unsigned which = orders[order][n];
+		memset(d6_count, 0, sizeof d6_count);
+		for (unsigned n = 0; n < 3; n++) {
+			unsigned which = orders[order][n];
 
-				CHECK_EQ(hwheel_every(w, tick, tick, 0, d6_tick, which, 0,
-						      &timers[which]), 0);
-			}
-			for (unsigned n = 1; n <= 50; n++)
-				to(w, n * tick);
-			CHECK_EQ(d6_count[0], 1);
-			CHECK_EQ(d6_count[1], 10);
-			CHECK_EQ(d6_count[2], 50);
-			CHECK_EQ(hwheel_timer_pending(w, timers[0]), -ESTALE);
-			CHECK_EQ(hwheel_timer_pending(w, timers[1]), 1);
-			CHECK_EQ(hwheel_timer_pending(w, timers[2]), 1);
+			CHECK_EQ(hwheel_every(w, tick, tick, 0, d6_tick, which, 0,
+					      &timers[which]), 0);
 		}
+		for (unsigned n = 1; n <= 50; n++)
+			to(w, n * tick);
+		CHECK_EQ(d6_count[0], 1);
+		CHECK_EQ(d6_count[1], 10);
+		CHECK_EQ(d6_count[2], 50);
+		CHECK_EQ(hwheel_timer_pending(w, timers[0]), -ESTALE);
+		CHECK_EQ(hwheel_timer_pending(w, timers[1]), 1);
+		CHECK_EQ(hwheel_timer_pending(w, timers[2]), 1);
 	}
 }
 
@@ -304,27 +293,25 @@ static void d9_free(struct hwheel *w, const struct hwheel_event *e)
 	CHECK((uint32_t)d9_fresh != (uint32_t)e->timer);
 }
 
-TEST(d9_callback_frees_its_own_timer)
+SHAPE_TEST(d9_callback_frees_its_own_timer, shapes)
 {
-	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		for (unsigned kind = 0; kind < 3; kind++) {
-			WHEEL w = start(&shapes[i], 0);
-			hwheel_timer_t timer = 0;
+	for (unsigned kind = 0; kind < 3; kind++) {
+		WHEEL w = start(shape, 0);
+		hwheel_timer_t timer = 0;
 
-			if (kind == 0) {
-				timer = ktap_armed(w, d9_free, kind, tick);
-			} else if (kind == 1) {
-				CHECK_EQ(hwheel_once(w, tick, d9_free, kind, 0, &timer), 0);
-			} else {
-				CHECK_EQ(hwheel_every(w, tick, tick, 0, d9_free, kind, 0, &timer), 0);
-			}
-			to(w, tick);
-			to(w, 1000 * tick);
-			CHECK_EQ(n_fired, 1);
-			CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
-			CHECK_EQ(hwheel_timer_free(w, d9_fresh), 0);
-			CHECK_EQ(stats(w).live, 0);
+		if (kind == 0) {
+			timer = ktap_armed(w, d9_free, kind, tick);
+		} else if (kind == 1) {
+			CHECK_EQ(hwheel_once(w, tick, d9_free, kind, 0, &timer), 0);
+		} else {
+			CHECK_EQ(hwheel_every(w, tick, tick, 0, d9_free, kind, 0, &timer), 0);
 		}
+		to(w, tick);
+		to(w, 1000 * tick);
+		CHECK_EQ(n_fired, 1);
+		CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
+		CHECK_EQ(hwheel_timer_free(w, d9_fresh), 0);
+		CHECK_EQ(stats(w).live, 0);
 	}
 }
 
