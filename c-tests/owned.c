@@ -3,14 +3,13 @@
  * called by the owner, by another thread, by anybody while nobody owns the wheel, and by a
  * forked child, with good arguments and with bad ones.
  */
+#include "calls.h"
 #include "child.h"
-
-#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
 
 static struct hwheel *wheel;
 static atomic_int fired;
 
-static void count(struct hwheel *w, const struct hwheel_event *e)
+static void on_call(struct hwheel *w, const struct hwheel_event *e)
 {
 	fired++;
 }
@@ -35,141 +34,6 @@ static void in_a_thread(void (*run)(void))
 	ktap_in_a_thread(call, &run);
 }
 
-/*
- * Every function that another thread may not call: its variant @n, or NO_MORE. The variant 0
- * has good arguments, and the others bad ones. What a call writes are these.
- */
-enum { NO_MORE = 1000 };
-
-static hwheel_timer_t timer, made;
-static uint64_t times[2];
-static int32_t results[2];
-static struct hwheel_event events[2];
-static struct hwheel_run bounds;
-
-static const uint64_t negative = UINT64_C(1) << 63;
-
-#define VARIANTS(name, ...) \
-	static int name(struct hwheel *w, int n) \
-	{ \
-		(void)w; \
-		switch (n) { __VA_ARGS__ default: return NO_MORE; } \
-	}
-#define ON(n, call) case n: return (call);
-
-VARIANTS(once, ON(0, hwheel_once(w, MS, count, 1, 0, &made))
-	 ON(1, hwheel_once(w, negative, count, 1, 0, &made))
-	 ON(2, hwheel_once(w, MS, count, 1, 1u << 31, &made)))
-VARIANTS(every, ON(0, hwheel_every(w, MS, MS, 0, count, 1, 0, &made))
-	 ON(1, hwheel_every(w, MS, 0, 0, count, 1, 0, &made))
-	 ON(2, hwheel_every(w, negative, MS, 0, count, 1, 0, &made))
-	 ON(3, hwheel_every(w, MS, MS, 0, count, 1, 1u << 31, NULL))
-	 ON(4, hwheel_every(w, MS, MS, 0, count, 1, 0, NULL)))
-VARIANTS(setup, ON(0, hwheel_timer_setup(w, count, 1, &made))
-	 ON(1, hwheel_timer_setup(w, count, 1, NULL)))
-VARIANTS(mod, ON(0, hwheel_timer_mod(w, timer, MS, 0))
-	 ON(1, hwheel_timer_mod(w, timer, MS, HWHEEL_ABS))
-	 ON(2, hwheel_timer_mod(w, timer, 0, 0))
-	 ON(3, hwheel_timer_mod(w, timer, HWHEEL_NEVER, 0))
-	 ON(4, hwheel_timer_mod(w, timer, 2 * MS, HWHEEL_REDUCE))
-	 ON(5, hwheel_timer_mod(w, timer, 2 * MS, HWHEEL_IF_PENDING))
-	 ON(6, hwheel_timer_mod(w, timer, negative, 0))
-	 ON(7, hwheel_timer_mod(w, timer, negative, HWHEEL_ABS))
-	 ON(8, hwheel_timer_mod(w, timer, MS, 1u << 31))
-	 ON(9, hwheel_timer_mod(w, 0, MS, 0))
-	 ON(10, hwheel_timer_mod(w, JUNK, MS, HWHEEL_ABS))
-	 ON(11, hwheel_timer_mod(w, UINT64_MAX, MS, 0)))
-VARIANTS(mod_range, ON(0, hwheel_timer_mod_range(w, timer, MS, 9 * MS, 0))
-	 ON(1, hwheel_timer_mod_range(w, timer, negative, MS, 0))
-	 ON(2, hwheel_timer_mod_range(w, timer, MS, negative, 0))
-	 ON(3, hwheel_timer_mod_range(w, timer, MS, MS, 1u << 31))
-	 ON(4, hwheel_timer_mod_range(w, JUNK, MS, MS, 0)))
-VARIANTS(set_period, ON(0, hwheel_timer_set_period(w, timer, MS))
-	 ON(1, hwheel_timer_set_period(w, timer, negative))
-	 ON(2, hwheel_timer_set_period(w, JUNK, MS)))
-VARIANTS(delete, ON(0, hwheel_timer_delete(w, timer)) ON(1, hwheel_timer_delete(w, 0))
-	 ON(2, hwheel_timer_delete(w, JUNK)) ON(3, hwheel_timer_delete(w, UINT64_MAX)))
-VARIANTS(delete_sync, ON(0, hwheel_timer_delete_sync(w, timer))
-	 ON(1, hwheel_timer_delete_sync(w, 0)) ON(2, hwheel_timer_delete_sync(w, JUNK)))
-VARIANTS(mod_many, ON(0, hwheel_timer_mod_many(w, &timer, times, 1, 0, results))
-	 ON(1, hwheel_timer_mod_many(w, NULL, NULL, 1, 0, results))
-	 ON(2, hwheel_timer_mod_many(w, &timer, times, 1, 1u << 31, results))
-	 ON(3, hwheel_timer_mod_many(w, &timer, times, UINT32_MAX, 0, results))
-	 ON(4, hwheel_timer_mod_many(w, &timer, times, 1, HWHEEL_REDUCE, results))
-	 ON(5, hwheel_timer_mod_many(w, NULL, NULL, 0, 0, NULL)))
-VARIANTS(delete_many, ON(0, hwheel_timer_delete_many(w, &timer, 1, results))
-	 ON(1, hwheel_timer_delete_many(w, NULL, 1, results))
-	 ON(2, hwheel_timer_delete_many(w, &timer, UINT32_MAX, results))
-	 ON(3, hwheel_timer_delete_many(w, NULL, 0, NULL)))
-VARIANTS(key_set, ON(0, hwheel_key_set(w, "k", 1, MS, count, 1, 0))
-	 ON(1, hwheel_key_set(w, NULL, 1, MS, count, 1, 0))
-	 ON(2, hwheel_key_set(w, "k", 0, MS, count, 1, 0))
-	 ON(3, hwheel_key_set(w, "k", 1, negative, count, 1, 0))
-	 ON(4, hwheel_key_set(w, "k", 1, MS, count, 1, 1u << 31)))
-VARIANTS(key_mod, ON(0, hwheel_key_mod(w, "key", 3, MS, 0))
-	 ON(1, hwheel_key_mod(w, NULL, 3, MS, 0)) ON(2, hwheel_key_mod(w, "key", 3, negative, 0))
-	 ON(3, hwheel_key_mod(w, "no", 2, MS, 0)))
-VARIANTS(key_delete, ON(0, hwheel_key_delete(w, "key", 3)) ON(1, hwheel_key_delete(w, NULL, 3))
-	 ON(2, hwheel_key_delete(w, "no", 2)))
-VARIANTS(key_pending, ON(0, hwheel_key_pending(w, "key", 3)) ON(1, hwheel_key_pending(w, NULL, 3))
-	 ON(2, hwheel_key_pending(w, "no", 2)))
-VARIANTS(advance, ON(0, hwheel_advance(w, 1, NULL, 0, NULL))
-	 ON(1, hwheel_advance(w, SEC, events, 2, &bounds))
-	 ON(2, hwheel_advance(w, negative, NULL, 0, NULL))
-	 ON(3, hwheel_advance(w, SEC, NULL, 2, NULL))
-	 ON(4, hwheel_advance(w, SEC, events, UINT32_MAX, NULL))
-	 ON(5, hwheel_advance(w, negative, events, 2, &bounds)))
-VARIANTS(poll_it, ON(0, hwheel_poll(w, NULL, 0, NULL)) ON(1, hwheel_poll(w, events, 2, &bounds))
-	 ON(2, hwheel_poll(w, NULL, 2, NULL)) ON(3, hwheel_poll(w, events, UINT32_MAX, NULL)))
-VARIANTS(fd, ON(0, hwheel_fd(w)))
-VARIANTS(start, ON(0, hwheel_start(w)))
-VARIANTS(stop, ON(0, hwheel_stop(w)))
-VARIANTS(run_queued, ON(0, hwheel_run_queued(w)))
-/* These end what the others use, in this order. */
-VARIANTS(shutdown_it, ON(0, hwheel_timer_shutdown(w, timer)) ON(1, hwheel_timer_shutdown(w, 0))
-	 ON(2, hwheel_timer_shutdown(w, JUNK)))
-VARIANTS(shutdown_sync, ON(0, hwheel_timer_shutdown_sync(w, timer))
-	 ON(1, hwheel_timer_shutdown_sync(w, 0)) ON(2, hwheel_timer_shutdown_sync(w, JUNK)))
-VARIANTS(free_it, ON(0, hwheel_timer_free(w, timer)) ON(1, hwheel_timer_free(w, 0))
-	 ON(2, hwheel_timer_free(w, JUNK)))
-VARIANTS(drain, ON(0, hwheel_drain(w, events, 2)) ON(1, hwheel_drain(w, NULL, 2))
-	 ON(2, hwheel_drain(w, events, 0)) ON(3, hwheel_drain(w, events, UINT32_MAX)))
-
-/* What each variant returns to the owner of a wheel with a manual clock; ANY_COUNT is 0 or above. */
-enum { ANY_COUNT = 2000 };
-
-static const struct function {
-	const char *name;
-	int (*call)(struct hwheel *w, int n);
-	int to_owner[12];
-} owners_only[] = {
-	{ "once", once, { 0, -EINVAL, -EINVAL } },
-	{ "every", every, { 0, -EINVAL, -EINVAL, -EINVAL, 0 } },
-	{ "timer_setup", setup, { 0, -EINVAL } },
-	{ "timer_mod", mod, { 1, 1, 1, 1, 1, 1, -EINVAL, -EINVAL, -EINVAL, -ESTALE, -ESTALE,
-			      -ESTALE } },
-	{ "timer_mod_range", mod_range, { 1, -EINVAL, -EINVAL, -EINVAL, -ESTALE } },
-	{ "timer_set_period", set_period, { 0, -EINVAL, -ESTALE } },
-	{ "timer_mod_many", mod_many, { 1, -EINVAL, -EINVAL, -EINVAL, 1, 0 } },
-	{ "timer_delete", delete, { 1, -ESTALE, -ESTALE, -ESTALE } },
-	{ "timer_delete_sync", delete_sync, { 0, -ESTALE, -ESTALE } },
-	{ "timer_delete_many", delete_many, { 1, -EINVAL, -EINVAL, 0 } },
-	{ "key_set", key_set, { 0, -EINVAL, -EINVAL, -EINVAL, -EINVAL } },
-	{ "key_mod", key_mod, { 1, -EINVAL, -EINVAL, 0 } },
-	{ "key_pending", key_pending, { 1, -EINVAL, 0 } },
-	{ "key_delete", key_delete, { 1, -EINVAL, 0 } },
-	{ "advance", advance, { 0, ANY_COUNT, -EINVAL, -EINVAL, -EINVAL, -EINVAL } },
-	{ "poll", poll_it, { -EINVAL, -EINVAL, -EINVAL, -EINVAL } },
-	{ "fd", fd, { -EINVAL } },
-	{ "start", start, { -EINVAL } },
-	{ "stop", stop, { 0 } },
-	{ "run_queued", run_queued, { -EINVAL } },
-	{ "timer_shutdown", shutdown_it, { ANY_COUNT, -ESTALE, -ESTALE } },
-	{ "timer_shutdown_sync", shutdown_sync, { 0, -ESTALE, -ESTALE } },
-	{ "timer_free", free_it, { 0, -ESTALE, -ESTALE } },
-	{ "drain", drain, { ANY_COUNT, -EINVAL, -EINVAL, -EINVAL } },
-};
-
 /* Those that any thread may call. These and the others are all functions of the library. */
 static const char *const anybodys[] = {
 	"once without a handle", "disown", "own", "timer_pending", "timer_remaining",
@@ -180,45 +44,12 @@ static const char *const anybodys[] = {
 /* hwheel_once() is in both lists, hwheel_destroy() in none. */
 enum { FUNCTIONS = COUNT(owners_only) + COUNT(anybodys) - 1 + 1 };
 
-static void expect_junk(void)
-{
-	CHECK_EQ(made, JUNK);
-	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(results[i], 77);
-		CHECK_EQ(events[i].cookie, JUNK);
-	}
-	CHECK_EQ(bounds.next_ns, JUNK);
-	CHECK_EQ(bounds.left, 77);
-}
-
-static void fill_with_junk(void)
-{
-	made = JUNK;
-	times[0] = times[1] = MS;
-	results[0] = results[1] = 77;
-	events[0].cookie = events[1].cookie = JUNK;
-	bounds = (struct hwheel_run){ .size = sizeof bounds, .left = 77, .next_ns = JUNK };
-}
-
 /* What every call returns to a thread that does not own the wheel, or to a child. */
 static int to_others;
 
-static void differs(const struct function *f, int n, int got, int want)
-{
-	snprintf(ktap_why, sizeof ktap_why, "%s %d: %d, not %d", f->name, n, got, want);
-	ktap_fail();
-}
-
 static void call_everything(void)
 {
-	fill_with_junk();
-	for (size_t i = 0; i < COUNT(owners_only); i++) {
-		for (int n = 0, got; (got = owners_only[i].call(wheel, n)) != NO_MORE; n++) {
-			if (got != to_others)
-				differs(&owners_only[i], n, got, to_others);
-			expect_junk();
-		}
-	}
+	ALL_RETURN(wheel, owners_only, to_others);
 	/* A wrong size of the bounds is looked at later, too. */
 	bounds.size = 1;
 	CHECK_EQ(hwheel_advance(wheel, SEC, NULL, 0, &bounds), to_others);
@@ -251,8 +82,8 @@ static void read_everything(void)
 static void make_busy(void)
 {
 	wheel = make(HWHEEL_CLOCK_MANUAL);
-	timer = ktap_armed(wheel, count, 0, 50 * MS);
-	CHECK_EQ(hwheel_key_set(wheel, "key", 3, 60 * MS, count, 0, 0), 0);
+	timer = ktap_armed(wheel, on_call, 0, 50 * MS);
+	CHECK_EQ(hwheel_key_set(wheel, "key", 3, 60 * MS, on_call, 0, 0), 0);
 }
 
 static void check_unchanged(const struct hwheel_stats *before)
@@ -321,25 +152,16 @@ TEST(while_nobody_owns_it_everybody_is_refused)
 
 static void child_of_a_wheel(void)
 {
-	struct hwheel_stats s = { .size = sizeof s };
 	struct hwheel *own;
-	uint64_t ns = JUNK;
 
-	CHECK_EQ(hwheel_once(wheel, 0, count, 0, 0, NULL), -ESHUTDOWN);
-	CHECK_EQ(hwheel_disown(wheel), -ESHUTDOWN);
-	CHECK_EQ(hwheel_own(wheel), -ESHUTDOWN);
-	CHECK_EQ(hwheel_timer_pending(wheel, timer), -ESHUTDOWN);
-	CHECK_EQ(hwheel_timer_remaining(wheel, timer, &ns), -ESHUTDOWN);
-	CHECK_EQ(hwheel_next_expiry(wheel, &ns), -ESHUTDOWN);
-	CHECK_EQ(hwheel_now(wheel, &ns), -ESHUTDOWN);
-	CHECK_EQ(hwheel_get_stats(wheel, &s), -ESHUTDOWN);
-	CHECK_EQ(ns, JUNK);
+	CHECK_EQ(hwheel_once(wheel, 0, on_call, 0, 0, NULL), -ESHUTDOWN);
+	ALL_RETURN(wheel, readers, -ESHUTDOWN);
 	to_others = -ESHUTDOWN;
 	/* The last call destroys the copy. */
 	call_everything();
 	/* The child makes a wheel, and owns it. */
 	own = make(HWHEEL_CLOCK_MANUAL);
-	CHECK_EQ(hwheel_once(own, MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(own, MS, on_call, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(own, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(fired, 1);
 	CHECK_EQ(hwheel_disown(own), 0);
@@ -739,7 +561,7 @@ TEST(sync_waits_for_nothing_but_refuses_its_own_callback)
 {
 	wheel = make(HWHEEL_CLOCK_MANUAL);
 	CHECK_EQ(hwheel_timer_setup(wheel, sync_inside, 0, &others[0]), 0);
-	CHECK_EQ(hwheel_timer_setup(wheel, count, 0, &others[1]), 0);
+	CHECK_EQ(hwheel_timer_setup(wheel, on_call, 0, &others[1]), 0);
 	CHECK_EQ(hwheel_timer_mod(wheel, others[0], MS, 0), 0);
 	CHECK_EQ(hwheel_timer_mod(wheel, others[1], MS, 0), 0);
 	CHECK_EQ(hwheel_advance(wheel, SEC, NULL, 0, NULL), 0);
@@ -762,9 +584,9 @@ static void fork_inside(struct hwheel *w, const struct hwheel_event *e)
 	if (forked == 0) {
 		hwheel_timer_t t;
 
-		CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_setup(w, on_call, 0, &t), -ESHUTDOWN);
 		CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), -ESHUTDOWN);
-		CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), -ESHUTDOWN);
+		CHECK_EQ(hwheel_once(w, MS, on_call, 0, 0, NULL), -ESHUTDOWN);
 		CHECK_EQ(hwheel_disown(w), -ESHUTDOWN);
 		CHECK_EQ(hwheel_own(w), -ESHUTDOWN);
 		CHECK_EQ(hwheel_destroy(w), -EDEADLK);
@@ -781,7 +603,7 @@ TEST(in_a_child_of_a_callback_no_other_timer_fires)
 	timer = ktap_timer(wheel);
 	CHECK_EQ(hwheel_once(wheel, MS, fork_inside, 0, 0, NULL), 0);
 	for (int i = 0; i < 20; i++)
-		CHECK_EQ(hwheel_once(wheel, (uint64_t)(1 + i / 10) * MS, count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(wheel, (uint64_t)(1 + i / 10) * MS, on_call, 0, 0, NULL), 0);
 	got = hwheel_advance(wheel, 5 * MS, NULL, 0, NULL);
 	if (forked == 0) {
 		CHECK(fired >= 1 && fired <= 20);
