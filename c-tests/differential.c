@@ -941,8 +941,18 @@ static void set_period(void)
 
 static void cancel_timer(void)
 {
+	static const struct {
+		int number;
+		int (*call)(struct hwheel *w, hwheel_timer_t t);
+	} ways[] = {
+		{ NUMBER_OF_hwheel_timer_delete, hwheel_timer_delete },
+		{ NUMBER_OF_hwheel_timer_delete_sync, hwheel_timer_delete_sync },
+		{ NUMBER_OF_hwheel_timer_shutdown, hwheel_timer_shutdown },
+		{ NUMBER_OF_hwheel_timer_shutdown_sync, hwheel_timer_shutdown_sync },
+		{ NUMBER_OF_hwheel_timer_free, hwheel_timer_free },
+	};
 	struct timer *some = some_timer(), *t = find(some->handle);
-	unsigned how = (unsigned)below(5);
+	unsigned how = (unsigned)below(COUNT(ways));
 	int syncs = how == 1 || how == 3, want, got;
 
 	want = t == NULL ? -ESTALE : syncs && t->running ? -EDEADLK : t->pending;
@@ -951,28 +961,8 @@ static void cancel_timer(void)
 		want = 1;
 		t = some;
 	}
-	switch (how) {
-	case 0:
-		say_call("hwheel_timer_delete(w, %s)", name_of(some));
-		got = CALL(hwheel_timer_delete, w.wheel, some->handle);
-		break;
-	case 1:
-		say_call("hwheel_timer_delete_sync(w, %s)", name_of(some));
-		got = CALL(hwheel_timer_delete_sync, w.wheel, some->handle);
-		break;
-	case 2:
-		say_call("hwheel_timer_shutdown(w, %s)", name_of(some));
-		got = CALL(hwheel_timer_shutdown, w.wheel, some->handle);
-		break;
-	case 3:
-		say_call("hwheel_timer_shutdown_sync(w, %s)", name_of(some));
-		got = CALL(hwheel_timer_shutdown_sync, w.wheel, some->handle);
-		break;
-	default:
-		say_call("hwheel_timer_free(w, %s)", name_of(some));
-		got = CALL(hwheel_timer_free, w.wheel, some->handle);
-		break;
-	}
+	say_call("%s(w, %s)", function_names[ways[how].number], name_of(some));
+	got = result(ways[how].number, ways[how].call(w.wheel, some->handle));
 	EXPECT(got == want);
 	if (want < 0)
 		return;
@@ -1765,52 +1755,31 @@ static void destroy_too_early(void)
 	EXPECT(CALL(hwheel_destroy, w.wheel) == -EDEADLK);
 }
 
+static void make_a_rare_call(void)
+{
+	one_in(8) ? make_another() : one_in(4) ? strange_handle() : look_at_library();
+}
+
 static void random_call(void)
 {
-	uint64_t op = below(100);
+	/* Each from the number of the one before it on, out of a hundred. */
+	static const struct {
+		uint64_t end;
+		void (*make)(void);
+	} calls[] = {
+		{ 20, make_timer }, { 38, move_timer }, { 48, cancel_timer }, { 55, key },
+		{ 58, many }, { 60, set_period }, { 64, look_at_timer }, { 66, look_at_time },
+		{ 70, look_at_next }, { 72, look_at_stats }, { 73, look_at_list },
+		{ 74, get_descriptor }, { 75, start }, { 76, stop }, { 78, run_queued },
+		{ 79, drain }, { 80, destroy_too_early }, { 84, message }, { 85, change_hands },
+		{ 86, make_a_rare_call }, { 100, drive },
+	};
+	const uint64_t op = below(100);
+	unsigned i = 0;
 
-	if (op < 20)
-		make_timer();
-	else if (op < 38)
-		move_timer();
-	else if (op < 48)
-		cancel_timer();
-	else if (op < 55)
-		key();
-	else if (op < 58)
-		many();
-	else if (op < 60)
-		set_period();
-	else if (op < 64)
-		look_at_timer();
-	else if (op < 66)
-		look_at_time();
-	else if (op < 70)
-		look_at_next();
-	else if (op < 72)
-		look_at_stats();
-	else if (op < 73)
-		look_at_list();
-	else if (op < 74)
-		get_descriptor();
-	else if (op < 75)
-		start();
-	else if (op < 76)
-		stop();
-	else if (op < 78)
-		run_queued();
-	else if (op < 79)
-		drain();
-	else if (op < 80)
-		destroy_too_early();
-	else if (op < 84)
-		message();
-	else if (op < 85)
-		change_hands();
-	else if (op < 86)
-		one_in(8) ? make_another() : one_in(4) ? strange_handle() : look_at_library();
-	else
-		drive();
+	while (op >= calls[i].end)
+		i++;
+	calls[i].make();
 	check_alarm();
 }
 
