@@ -279,22 +279,7 @@ static void all_cells_of(enum way way)
 	CHECK_EQ(failed, 0);
 }
 
-TEST(the_tick_thread_sleeps_as_long_as_it_may)
-{
-	all_cells_of(TICK_THREAD);
-}
-
-TEST(a_descriptor_is_readable_in_time)
-{
-	all_cells_of(DESCRIPTOR);
-}
-
-TEST(a_loop_is_woken_if_and_only_if_it_would_sleep_too_long)
-{
-	all_cells_of(WAKE);
-}
-
-TEST(a_caller_who_asks_is_told_the_truth)
-{
-	all_cells_of(NEXT_TIME);
-}
+TEST_OF(the_tick_thread_sleeps_as_long_as_it_may, all_cells_of(TICK_THREAD))
+TEST_OF(a_descriptor_is_readable_in_time, all_cells_of(DESCRIPTOR))
+TEST_OF(a_loop_is_woken_if_and_only_if_it_would_sleep_too_long, all_cells_of(WAKE))
+TEST_OF(a_caller_who_asks_is_told_the_truth, all_cells_of(NEXT_TIME))

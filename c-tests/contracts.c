@@ -78,15 +78,8 @@ static unsigned wait_in_a_crowd(uint32_t trigger)
 }
 
 /* A thread that is refused has used up an edge. The one that polls makes another. */
-TEST(a_refused_poll_loses_no_edge)
-{
-	wait_in_a_crowd(EPOLLET);
-}
-
-TEST(no_poll_is_refused_with_oneshot)
-{
-	CHECK_EQ(wait_in_a_crowd(EPOLLONESHOT), 0);
-}
+TEST_OF(a_refused_poll_loses_no_edge, wait_in_a_crowd(EPOLLET))
+TEST_OF(no_poll_is_refused_with_oneshot, CHECK_EQ(wait_in_a_crowd(EPOLLONESHOT), 0))
 
 /* As that of a new descriptor: a poll finds nothing, and ends that. */
 TEST(a_descriptor_may_be_readable_with_nothing_due)

@@ -216,10 +216,7 @@ TEST(one_to_eight_levels_of_slots_that_are_a_power_of_two)
 	}
 }
 
-TEST(destroying_nothing_is_nothing)
-{
-	CHECK_EQ(hwheel_destroy(NULL), 0);
-}
+TEST_OF(destroying_nothing_is_nothing, CHECK_EQ(hwheel_destroy(NULL), 0))
 
 TEST(armed_timers_do_not_fire_when_it_is_destroyed)
 {

@@ -84,15 +84,8 @@ static void storm(int changes)
 	}
 }
 
-TEST(it_names_a_time_that_a_timer_was_armed_for)
-{
-	storm(1);
-}
-
-TEST(it_is_exact_while_timers_are_armed_and_fire)
-{
-	storm(0);
-}
+TEST_OF(it_names_a_time_that_a_timer_was_armed_for, storm(1))
+TEST_OF(it_is_exact_while_timers_are_armed_and_fire, storm(0))
 
 /* Before it sleeps the driver looks at up to 64 timers that were cancelled or moved. */
 TEST(a_poll_makes_it_exact)

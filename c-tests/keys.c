@@ -1,7 +1,6 @@
 /* Timers by key: every answer, replacing, firing, draining, and storms that add up. */
 #include <sched.h>
-#include <sys/wait.h>
-#include "ktap.h"
+#include "child.h"
 
 #define KEY(text) text, sizeof(text) - 1
 #define ROOM 64
@@ -306,26 +305,24 @@ static void *set_until_forked(void *wheel)
 	return NULL;
 }
 
+static struct hwheel *of_parent;
+
+static void destroy_the_copy(void)
+{
+	CHECK_EQ(hwheel_key_set(of_parent, NUMBER(1), MS, NULL, 0, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_destroy(of_parent), 0);
+}
+
 TEST(a_child_destroys_its_copy_whoever_held_a_lock)
 {
 	WHEEL w = ktap_manual(0, 0, 0, 0);
 	pthread_t thread;
 
+	of_parent = w;
 	atomic_store(&forked, 0);
 	ktap_begin(&thread, 1, set_until_forked, w);
-	for (int i = 0; i < 50; i++) {
-		int status = 0;
-		pid_t child = fork();
-
-		CHECK(child >= 0);
-		if (child == 0) {
-			alarm(30);
-			_exit(hwheel_key_set(w, NUMBER(1), MS, NULL, 0, 0) != -ESHUTDOWN ||
-			      hwheel_destroy(w) != 0);
-		}
-		CHECK_EQ(waitpid(child, &status, 0), child);
-		CHECK_EQ(status, 0);
-	}
+	for (int i = 0; i < 50; i++)
+		in_a_child(destroy_the_copy);
 	atomic_store(&forked, 1);
 	ktap_end(&thread, 1);
 }
@@ -456,22 +453,7 @@ static void storm_of(enum driver driver)
 	CHECK_EQ(hwheel_destroy(storm_wheel), 0);
 }
 
-TEST(in_a_storm_each_set_ends_once)
-{
-	storm_of(POLLED);
-}
-
-TEST(also_if_it_is_drained_in_the_middle)
-{
-	storm_of(DRAINED_IN_THE_MIDDLE);
-}
-
-TEST(also_beside_a_tick_thread)
-{
-	storm_of(TICK_THREAD);
-}
-
-TEST(also_if_workers_run_the_callbacks)
-{
-	storm_of(POLLED_FOR_WORKERS);
-}
+TEST_OF(in_a_storm_each_set_ends_once, storm_of(POLLED))
+TEST_OF(also_if_it_is_drained_in_the_middle, storm_of(DRAINED_IN_THE_MIDDLE))
+TEST_OF(also_beside_a_tick_thread, storm_of(TICK_THREAD))
+TEST_OF(also_if_workers_run_the_callbacks, storm_of(POLLED_FOR_WORKERS))

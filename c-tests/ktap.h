@@ -77,6 +77,9 @@ static inline void ktap_add(struct ktap_test *test)
 	} \
 	static void name(void)
 
+/* A test that is one call. */
+#define TEST_OF(name, call) TEST(name) { call; }
+
 /* A test that runs once for each of some shapes of a wheel, with the shape and its tick. */
 #define SHAPE_TEST(name, of) \
 	static void name##_in(const struct shape *shape, uint64_t t); \

@@ -615,10 +615,14 @@ TEST(a_wheel_takes_little_memory)
 /* A program that locks its memory pays at the first timer, and not later. */
 static void locked(void)
 {
-	uint64_t first, before = resident();
-	WHEEL w = ktap_made(NULL);
-	hwheel_timer_t t = ktap_armed(w, NULL, 0, SEC);
+	uint64_t first, before;
+	hwheel_timer_t t;
 
+	if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+		_exit(4);
+	before = resident();
+	WHEEL w = ktap_made(NULL);
+	t = ktap_armed(w, NULL, 0, SEC);
 	first = resident();
 	printf("# locked: %" PRIu64 " kB for a wheel with one timer\n", (first - before) >> 10);
 	CHECK(first - before <= 32 << 20);
@@ -630,20 +634,8 @@ static void locked(void)
 
 TEST(memory_that_is_locked)
 {
-	pid_t child;
-	int status;
+	int status = status_of(start_child(locked));
 
-	fflush(stdout);
-	child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
-			_exit(4);
-		locked();
-		fflush(stdout);
-		_exit(0);
-	}
-	status = status_of(child);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 4)
 		SKIP("mlockall() is refused");
 	CHECK_EQ(status, 0);

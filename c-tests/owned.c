@@ -99,10 +99,7 @@ static void check_unchanged(const struct hwheel_stats *before)
 	CHECK_EQ(fired, 0);
 }
 
-TEST(all_functions_are_in_the_lists)
-{
-	CHECK_EQ(FUNCTIONS, 38);
-}
+TEST_OF(all_functions_are_in_the_lists, CHECK_EQ(FUNCTIONS, 38))
 
 TEST(the_owner_may_call_everything)
 {
@@ -347,15 +344,8 @@ static void parts(void (*part)(void))
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-TEST(the_next_owner_goes_on_with_a_call_that_was_bounded)
-{
-	parts(fire_one);
-}
-
-TEST(the_next_owner_goes_on_with_a_drain)
-{
-	parts(drain_one);
-}
+TEST_OF(the_next_owner_goes_on_with_a_call_that_was_bounded, parts(fire_one))
+TEST_OF(the_next_owner_goes_on_with_a_drain, parts(drain_one))
 
 /* Owners that end. */
 

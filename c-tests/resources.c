@@ -371,43 +371,34 @@ static void *use_to_the_end(void *rounds)
 	return use_at_the_end(rounds);
 }
 
+/* How each thread uses the wheel. */
+static void *(*used)(void *rounds);
+
 static void more_threads_than_numbers(void)
 {
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
-	alarm(2 * PATIENCE_S);
-	of_all = ktap_made(NULL);
-	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
-	for (intptr_t n = 0; n < 38000; n++)
-		ktap_in_a_thread(use_to_the_end, (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1));
-	CHECK_EQ(use_a_timer(), 0);
-	CHECK_EQ(hwheel_destroy(of_all), 0);
-}
-
-TEST(a_thread_that_ends_keeps_no_number)
-{
-	if (KTAP_SLOW)
-		SKIP("38,000 threads take too long here");
-	in_a_child(more_threads_than_numbers);
-}
-
-static void more_ends_than_numbers(void)
-{
 	alarm(2 * PATIENCE_S);
 	/* The library's key comes first, so that its destructor runs first in each round. */
 	of_all = ktap_made(NULL);
 	CHECK_EQ(pthread_key_create(&last_key, use_one_again), 0);
 	for (intptr_t n = 0; n < 38000; n++)
-		ktap_in_a_thread(use_at_the_end, (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1));
+		ktap_in_a_thread(used, (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1));
 	CHECK_EQ(use_a_timer(), 0);
 	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
 
-TEST(a_thread_whose_first_timer_comes_at_its_end_keeps_no_number)
+static void with_many_threads(void (*run)(void), void *(*use)(void *))
 {
 	if (KTAP_SLOW)
-		SKIP("38,000 threads take too long here");
-	in_a_child(more_ends_than_numbers);
+		SKIP("tens of thousands of threads take too long here");
+	used = use;
+	in_a_child(run);
 }
+
+TEST_OF(a_thread_that_ends_keeps_no_number,
+	with_many_threads(more_threads_than_numbers, use_to_the_end))
+TEST_OF(a_thread_whose_first_timer_comes_at_its_end_keeps_no_number,
+	with_many_threads(more_threads_than_numbers, use_at_the_end))
 
 static void own_in_this_round(void *left)
 {
@@ -439,18 +430,14 @@ static void more_owners_than_numbers(void)
 	CHECK_EQ(pthread_key_create(&last_key, own_in_this_round), 0);
 	for (intptr_t n = 0; n < 33000; n++) {
 		CHECK_EQ(hwheel_disown(of_all), 0);
-		ktap_in_a_thread(use_at_the_end, (void *)(n % ROUNDS + 1));
+		ktap_in_a_thread(used, (void *)(n % ROUNDS + 1));
 		CHECK_EQ(own_soon(), 0);
 	}
 	CHECK_EQ(hwheel_destroy(of_all), 0);
 }
 
-TEST(a_thread_that_comes_to_own_at_its_end_has_ended)
-{
-	if (KTAP_SLOW)
-		SKIP("33,000 threads take too long here");
-	in_a_child(more_owners_than_numbers);
-}
+TEST_OF(a_thread_that_comes_to_own_at_its_end_has_ended,
+	with_many_threads(more_owners_than_numbers, use_at_the_end))
 
 static hwheel_timer_t of_main;
 
@@ -529,7 +516,5 @@ TEST(the_32768th_thread_is_refused)
 #ifndef __GLIBC__
 	SKIP("a thread that ends by the system call cannot be joined here");
 #endif
-	if (KTAP_SLOW)
-		SKIP("32,767 threads take too long here");
-	in_a_child(a_thread_for_each_number);
+	with_many_threads(a_thread_for_each_number, NULL);
 }

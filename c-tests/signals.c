@@ -49,15 +49,8 @@ static void crash_in(uint32_t threads)
 	}
 }
 
-TEST(the_handler_runs_for_a_fault_in_the_tick_thread)
-{
-	crash_in(0);
-}
-
-TEST(the_handler_runs_for_a_fault_in_a_worker)
-{
-	crash_in(1);
-}
+TEST_OF(the_handler_runs_for_a_fault_in_the_tick_thread, crash_in(0))
+TEST_OF(the_handler_runs_for_a_fault_in_a_worker, crash_in(1))
 
 static atomic_int samples;
 static pthread_t callback_thread;
