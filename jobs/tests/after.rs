@@ -5,7 +5,7 @@ mod support;
 use postgres::fallible_iterator::FallibleIterator;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, Database};
+use support::{database, Database, Sql as _};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -149,9 +149,7 @@ fn ends_in_two_open_transactions_leave_no_job_behind() {
     let mut clients = [db.client(), db.client()];
     for (client, row) in clients.iter_mut().zip(&taken) {
         let (id, lease): (i64, i64) = (row.get(0), row.get(1));
-        client
-            .batch_execute(&format!("BEGIN; SELECT hwheel.done({id}, {lease})"))
-            .unwrap();
+        client.run(&format!("BEGIN; SELECT hwheel.done({id}, {lease})"));
     }
     assert!(waits(&db, "f"));
     clients[0].batch_execute("COMMIT").unwrap();
@@ -394,12 +392,10 @@ fn an_application_takes_a_job_that_has_waited() {
     with_long_turns(&db);
     let _node = db.node("one");
     db.all_claim();
-    let mut app = db.client();
-    app.batch_execute(
+    let mut app = db.client_after(
         "SELECT hwheel.listen('q');
         SELECT hwheel.schedule('m', now(), queue => 'q'), hwheel.schedule('f', after => '{m}', queue => 'q')",
-    )
-    .unwrap();
+    );
     let take = |app: &mut postgres::Client| {
         app.query("SELECT id, lease, key FROM hwheel.take('q', 10)", &[])
             .unwrap()
@@ -426,11 +422,10 @@ fn an_application_takes_a_job_that_has_waited() {
 
     // A test that rolls back needs no node.
     let mut test = app.transaction().unwrap();
-    test.batch_execute(
+    test.run(
         "SET LOCAL hwheel.test = on;
         SELECT hwheel.schedule('b', after => '{a}', queue => 't'), hwheel.schedule('a', now(), queue => 't')",
-    )
-    .unwrap();
+    );
     for key in ["a", "b"] {
         let rows = test
             .query("SELECT id, lease, key FROM hwheel.take('t', 10)", &[])
@@ -448,7 +443,7 @@ fn an_application_takes_a_job_that_has_waited() {
 fn read(transaction: &mut postgres::Transaction<'_>) -> i64 {
     let sql = "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
         FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass";
-    transaction.query_one(sql, &[]).unwrap().get(0)
+    transaction.one(sql)
 }
 
 /// Jobs f1, f2 ... that wait, each for another job, which is due in an hour.
@@ -540,10 +535,9 @@ fn an_end_is_noticed_at_once_among_many_jobs_that_wait() {
 #[test]
 fn a_notification_has_no_key() {
     let db = database();
-    let mut listener = db.client();
-    listener.batch_execute("LISTEN hwheel").unwrap();
+    let mut listener = db.client_after("LISTEN hwheel");
     let mut heard = || {
-        listener.batch_execute("SELECT").unwrap();
+        listener.run("SELECT");
         let mut all = listener.notifications();
         let texts = all.iter().map(|n| Ok(n.payload().to_owned()));
         texts.collect::<Vec<String>>().unwrap()

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
-use support::{database, skip, Database, Server};
+use support::{database, skip, Database, Server, Sql as _};
 
 #[test]
 fn a_node_that_is_killed_passes_its_jobs_on() {
@@ -39,14 +39,11 @@ fn a_node_that_is_killed_loses_no_job_that_waits_for_others() {
         "SELECT hwheel.schedule('m', now() + interval '1 s', sql => 'note');
         SELECT hwheel.schedule('f', after => '{m}', sql => 'note')",
     );
-    let mut other = db.client();
-    other
-        .batch_execute("BEGIN; SELECT FROM hwheel.job WHERE key = 'f' FOR UPDATE")
-        .unwrap();
+    let mut other = db.client_after("BEGIN; SELECT FROM hwheel.job WHERE key = 'f' FOR UPDATE");
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'm'");
     sleep(Duration::from_millis(300));
     node.kill();
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     assert!(db.is("SELECT after_key = 'm' FROM hwheel.job"));
     node = db.node("second");
     db.all_done_once();
@@ -236,7 +233,7 @@ fn a_refused_connection_costs_no_attempt_and_no_job() {
             "ALTER DATABASE {name} ALLOW_CONNECTIONS {is_allowed};
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         );
-        other.batch_execute(&sql).unwrap();
+        other.run(&sql);
     };
     allow(false);
     node.wait_for_log("is not currently accepting connections");
@@ -260,22 +257,20 @@ fn users_that_deadlock_delay_the_end_of_their_jobs_alone() {
     db.wait("SELECT bool_and(state = 'running') FROM hwheel.all_jobs");
     let lock = |key: &str| format!("SELECT FROM hwheel.job WHERE key = '{key}' FOR UPDATE");
     let (mut one, mut two) = (db.client(), db.client());
-    one.batch_execute(&format!("BEGIN; {}", lock("first")))
-        .unwrap();
-    two.batch_execute(&format!(
+    one.run(&format!("BEGIN; {}", lock("first")));
+    two.run(&format!(
         "SET deadlock_timeout = '1 min'; BEGIN; {}",
         lock("second")
-    ))
-    .unwrap();
+    ));
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'third'");
     let waiter = lock("first");
     let two = spawn(move || {
-        two.batch_execute(&waiter).unwrap();
-        two.batch_execute("ROLLBACK").unwrap();
+        two.run(&waiter);
+        two.run("ROLLBACK");
     });
     sleep(Duration::from_millis(300));
     assert!(one.batch_execute(&lock("second")).is_err(), "no deadlock");
-    one.batch_execute("ROLLBACK").unwrap();
+    one.run("ROLLBACK");
     two.join().unwrap();
     db.wait("SELECT bool_and(state = 'done' AND runs = 1 AND attempts = 0) FROM hwheel.all_jobs");
     assert!(!node.log().contains("deadlock"), "{}", node.log());

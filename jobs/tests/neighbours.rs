@@ -6,7 +6,7 @@ mod support;
 use postgres::{Client, NoTls};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, skip, Database, Server};
+use support::{database, skip, Database, Server, Sql as _};
 
 /// A connection of a role without any grant.
 fn stranger(db: &Database) -> Client {
@@ -27,16 +27,13 @@ fn a_command_whose_job_is_locked_delays_the_end_of_no_other() {
     let node = db.node("one");
     db.execute("SELECT hwheel.schedule('held', now(), command => 'sleep 1')");
     db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'held'");
-    let mut other = db.client();
-    other
-        .batch_execute("BEGIN; SELECT hwheel.move('held', now() + interval '1 h')")
-        .unwrap();
+    let mut other = db.client_after("BEGIN; SELECT hwheel.move('held', now() + interval '1 h')");
     sleep(Duration::from_millis(1500));
     db.execute(
         "SELECT hwheel.schedule('c' || i, now(), command => 'true') FROM generate_series(1, 10) i",
     );
     db.wait("SELECT count(*) = 10 FROM hwheel.history WHERE kind = 'command'");
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     db.wait("SELECT count(*) = 11 FROM hwheel.history WHERE runs = 1");
     assert!(!node.log().contains("ERROR"), "{}", node.log());
 }
@@ -59,14 +56,12 @@ fn a_locked_job_delays_only_those_that_wait_for_it() {
     );
     db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'c'");
     // One that waits, and one that others wait for.
-    other
-        .batch_execute("BEGIN; SELECT FROM hwheel.job WHERE key IN ('f', 'c') FOR UPDATE")
-        .unwrap();
+    other.run("BEGIN; SELECT FROM hwheel.job WHERE key IN ('f', 'c') FOR UPDATE");
     db.execute("SELECT hwheel.move('m', now())");
     db.wait("SELECT count(*) = 1 FROM run WHERE key = 'g'");
     sleep(Duration::from_millis(1500));
     assert!(!has_run("f") && !has_run("h"));
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     db.wait("SELECT count(*) = 2 FROM run WHERE key IN ('f', 'h')");
 
     // A job that somebody is cancelling has not ended.
@@ -74,16 +69,12 @@ fn a_locked_job_delays_only_those_that_wait_for_it() {
         "SELECT hwheel.schedule('m', now() + interval '1 h', sql => 'note');
         SELECT hwheel.schedule('i', after => '{m}', sql => 'note')",
     );
-    other
-        .batch_execute("BEGIN; SELECT hwheel.cancel('m')")
-        .unwrap();
+    other.run("BEGIN; SELECT hwheel.cancel('m')");
     sleep(Duration::from_secs(1));
-    other
-        .batch_execute("ROLLBACK; BEGIN; SELECT hwheel.cancel('m')")
-        .unwrap();
+    other.run("ROLLBACK; BEGIN; SELECT hwheel.cancel('m')");
     sleep(Duration::from_secs(1));
     assert!(!has_run("i"));
-    other.batch_execute("COMMIT").unwrap();
+    other.run("COMMIT");
     db.wait("SELECT count(*) = 1 FROM run WHERE key = 'i'");
     assert!(!node.log().contains("ERROR"), "{}", node.log());
 }
@@ -121,13 +112,11 @@ fn a_run_that_is_skipped_waits_alone_for_its_lock() {
     );
     let mut other = db.client();
     sleep(Duration::from_millis(500));
-    other
-        .batch_execute("BEGIN; SELECT FROM hwheel.job FOR UPDATE")
-        .unwrap();
+    other.run("BEGIN; SELECT FROM hwheel.job FOR UPDATE");
     sleep(Duration::from_secs(3));
     db.execute("SELECT hwheel.schedule('free', now(), sql => 'note')");
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'free'");
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     db.wait("SELECT bool_and(skipped = 1 AND due > now()) FROM hwheel.job");
 }
 
@@ -139,9 +128,7 @@ fn a_queue_that_somebody_is_changing_delays_no_other() {
     // One of the queues has jobs already, and the other is new.
     db.execute("SELECT hwheel.schedule('before', now(), sql => 'note', queue => 'old')");
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'before'");
-    other
-        .batch_execute("BEGIN; SELECT hwheel.pause_queue('old'), hwheel.pause_queue('new')")
-        .unwrap();
+    other.run("BEGIN; SELECT hwheel.pause_queue('old'), hwheel.pause_queue('new')");
     db.execute(
         "SELECT hwheel.schedule('free', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'mail'),
             hwheel.schedule(q, now(), sql => 'note', queue => q), hwheel.schedule(q || '-app', now(), queue => q)
@@ -158,7 +145,7 @@ fn a_queue_that_somebody_is_changing_delays_no_other() {
     let waiting =
         "SELECT count(*) FROM hwheel.job WHERE state = 'waiting' AND queue IN ('old', 'new')";
     assert_eq!(db.number(waiting), 4);
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     db.wait("SELECT count(*) = 2 FROM hwheel.history WHERE key IN ('old', 'new')");
     assert_eq!((taken("old"), taken("new")), (1, 1));
 }
@@ -168,12 +155,9 @@ fn a_lease_is_renewed_while_the_table_of_jobs_is_locked() {
     let db = database();
     let node = db.node("one");
     db.all_claim();
-    let mut other = db.client();
-    other
-        .batch_execute("BEGIN; LOCK TABLE hwheel.job IN ACCESS EXCLUSIVE MODE")
-        .unwrap();
+    let mut other = db.client_after("BEGIN; LOCK TABLE hwheel.job IN ACCESS EXCLUSIVE MODE");
     sleep(Duration::from_secs(4)); // The lease is 1.5 s.
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     db.execute("SELECT hwheel.schedule('after', now(), sql => 'note')");
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'after'");
     assert!(db.is("SELECT count(*) = 1 AND bool_and(left_at IS NULL) FROM hwheel.node"));
@@ -195,7 +179,7 @@ fn a_notification_of_a_stranger_drops_no_claim_and_costs_few_calls() {
     for id in 1..9 {
         for fence in 0..4 {
             let text = format!("NOTIFY hwheel_1, '{id} {fence}'; NOTIFY hwheel_1, 'x'");
-            stranger.batch_execute(&text).unwrap();
+            stranger.run(&text);
         }
     }
     db.wait("SELECT count(*) = 5 FROM hwheel.history");
@@ -207,7 +191,7 @@ fn a_notification_of_a_stranger_drops_no_claim_and_costs_few_calls() {
     db.all_claim();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(6) {
-        stranger.batch_execute("NOTIFY hwheel, '0'").unwrap();
+        stranger.run("NOTIFY hwheel, '0'");
         sleep(Duration::from_millis(10));
     }
     db.execute("ALTER ROLE postgres RESET track_functions");
@@ -222,12 +206,10 @@ fn a_lock_of_a_stranger_stops_nobody() {
     let db = database();
     let _node = db.node("one");
     let mut stranger = stranger(&db);
-    stranger
-        .batch_execute(
-            "SELECT pg_advisory_lock(hashtext('hwheel'), hashtext('queues'));
+    stranger.run(
+        "SELECT pg_advisory_lock(hashtext('hwheel'), hashtext('queues'));
             SELECT pg_advisory_lock(hashtext('hwheel')), pg_advisory_lock(hashtext('queues'))",
-        )
-        .unwrap();
+    );
     db.execute(
         "SELECT hwheel.schedule('k', now(), sql => 'note'), hwheel.schedule('a', now(), queue => 'q')",
     );
@@ -324,9 +306,8 @@ fn a_full_queue_of_notifications_fails_no_commit() {
     db.execute(
         "SELECT hwheel.schedule('rec', now() + interval '1 s', every => '1 s', sql => 'note')",
     );
-    let mut listener = db.client();
-    listener.batch_execute("LISTEN other").unwrap();
-    listener.batch_execute("BEGIN; SELECT 1").unwrap();
+    let mut listener = db.client_after("LISTEN other");
+    listener.run("BEGIN; SELECT 1");
     let mut flood = db.client();
     let send = "SELECT pg_notify('flood', repeat('x', 7000) || g) FROM generate_series(1, 20) g";
     while flood.execute(send, &[]).is_ok() {}
@@ -798,11 +779,9 @@ fn read_by(client: &mut Client, call: &str) -> i64 {
     // The counters of the session may still include earlier transactions.
     let sql = "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
         FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass";
-    let before: i64 = transaction.query_one(sql, &[]).unwrap().get(0);
-    transaction
-        .batch_execute(&format!("SELECT * FROM {call}"))
-        .unwrap();
-    let after: i64 = transaction.query_one(sql, &[]).unwrap().get(0);
+    let before: i64 = transaction.one(sql);
+    transaction.run(&format!("SELECT * FROM {call}"));
+    let after: i64 = transaction.one(sql);
     transaction.rollback().unwrap();
     after - before
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, skip, Database, PROGRAM};
+use support::{database, skip, Database, Sql as _, PROGRAM};
 
 /// The largest number of runs of a queue at the same time, of those that are done.
 fn most_at_once(db: &Database, queue: &str) -> i64 {
@@ -67,14 +67,10 @@ fn a_call_of_an_application_does_not_read_the_backlog() {
     for call in calls {
         let mut transaction = client.transaction().unwrap();
         let rows = transaction.query(call, &[&ids, &leases]).unwrap();
-        let read: i64 = transaction
-            .query_one(
-                "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
+        let read: i64 = transaction.one(
+            "SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
                 FROM pg_stat_xact_user_tables WHERE relid = 'hwheel.job'::regclass",
-                &[],
-            )
-            .unwrap()
-            .get(0);
+        );
         transaction.commit().unwrap();
         assert!(!rows.is_empty(), "{call}");
         assert!(read <= 400, "{call}: {read}");
@@ -97,10 +93,7 @@ fn a_take_that_finds_nothing_writes_nothing() {
         let mut second = second.transaction().unwrap();
         assert_eq!(take(&mut second, queue, 40).len(), 0);
         let sql = "SELECT pg_current_xact_id_if_assigned() IS NULL";
-        assert!(
-            second.query_one(sql, &[]).unwrap().get::<_, bool>(0),
-            "{queue}"
-        );
+        assert!(second.one::<bool>(sql), "{queue}");
     }
 }
 
@@ -208,13 +201,10 @@ fn a_queue_is_changed_when_all_who_take_from_it_have_ended() {
     let (mut takers, mut slots) = (Vec::new(), std::collections::BTreeSet::new());
     while takers.len() < 4 {
         let mut taker = db.client();
-        let slot: i32 = taker
-            .query_one("SELECT pg_backend_pid() % 16", &[])
-            .unwrap()
-            .get(0);
+        let slot: i32 = taker.one("SELECT pg_backend_pid() % 16");
         // The first taker of a row makes it. Others can use it when that transaction has ended.
         if slots.insert(slot) {
-            taker.batch_execute("BEGIN").unwrap();
+            taker.run("BEGIN");
             assert_eq!(take(&mut taker, "q", 1).len(), 1);
             takers.push(taker);
         }
@@ -222,20 +212,17 @@ fn a_queue_is_changed_when_all_who_take_from_it_have_ended() {
     while let Some(mut taker) = takers.pop() {
         let why = db.refusal("SET lock_timeout = '100 ms'; SELECT hwheel.pause_queue('q')");
         assert!(why.contains("lock timeout"), "{why}");
-        taker.batch_execute("COMMIT").unwrap();
+        taker.run("COMMIT");
     }
     let rows = db.rows("SELECT slot FROM hwheel.gate WHERE queue = 'q' ORDER BY slot");
     let rows: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(rows, slots.into_iter().collect::<Vec<_>>());
-    let mut other = db.client();
-    other
-        .batch_execute("BEGIN; SELECT hwheel.pause_queue('q')")
-        .unwrap();
+    let mut other = db.client_after("BEGIN; SELECT hwheel.pause_queue('q')");
     // Whatever their rows, nobody passes.
     for _ in 0..17 {
         assert_eq!(take(&mut db.client(), "q", 1).len(), 0);
     }
-    other.batch_execute("ROLLBACK").unwrap();
+    other.run("ROLLBACK");
     assert_eq!(take(&mut db.client(), "q", 1).len(), 1);
 }
 
@@ -257,9 +244,7 @@ fn an_application_ends_a_job_with_its_effect_once() {
     assert_eq!(take(&mut db.client(), "q", 10), []);
     // Rolled back: the job is still leased.
     let mut transaction = client.transaction().unwrap();
-    transaction
-        .batch_execute("INSERT INTO run VALUES ('a')")
-        .unwrap();
+    transaction.run("INSERT INTO run VALUES ('a')");
     transaction
         .query_one("SELECT hwheel.done($1, $2)", &[id, lease])
         .unwrap();
@@ -490,11 +475,9 @@ fn a_run_that_ends_while_its_job_is_cancelled_comes_back_only_as_what_was_schedu
                 .unwrap();
             assert_eq!(said.get::<_, &str>(0), "stopping");
             if is_again {
-                transaction
-                    .batch_execute(&format!(
+                transaction.run(&format!(
                         "SELECT hwheel.schedule('a', now(), every => {what}, queue => 'q', payload => '2')"
-                    ))
-                    .unwrap();
+                    ));
             }
             std::thread::scope(|scope| {
                 scope.spawn(move || client.query_one(end, &[&id, &lease]).unwrap());
@@ -518,8 +501,7 @@ fn a_run_that_ends_while_its_job_is_cancelled_comes_back_only_as_what_was_schedu
 fn an_application_is_notified_of_what_is_cancelled_and_extends_without_waiting() {
     let db = database();
     db.execute("SELECT hwheel.schedule(k, now(), queue => 'q') FROM unnest('{a,b,c}'::text[]) k");
-    let mut client = db.client();
-    client.batch_execute("SELECT hwheel.listen('q')").unwrap();
+    let mut client = db.client_after("SELECT hwheel.listen('q')");
     let taken: Vec<(i64, i64)> = take(&mut client, "q", 3)
         .into_iter()
         .map(|(id, lease, ..)| (id, lease))
@@ -628,10 +610,7 @@ fn a_test_schedules_takes_and_rolls_back_in_one_transaction() {
     let db = database();
     let mut client = db.client();
     let mut test = client.transaction().unwrap();
-    test.batch_execute(
-        "SET LOCAL hwheel.test = on; SELECT hwheel.schedule('a', now(), queue => 'q')",
-    )
-    .unwrap();
+    test.run("SET LOCAL hwheel.test = on; SELECT hwheel.schedule('a', now(), queue => 'q')");
     let rows = test
         .query("SELECT id, lease FROM hwheel.take('q', 10)", &[])
         .unwrap();
@@ -956,12 +935,9 @@ fn old_jobs_are_deleted_and_a_run_costs_two_writes() {
     assert!(db.is("SELECT bool_and(finished_at > now() - interval '4 days') FROM hwheel.history"));
     assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 4);
     // A reader delays it, and it delays nobody.
-    let mut reader = db.client();
-    reader
-        .batch_execute("BEGIN; SELECT count(*) FROM hwheel.history")
-        .unwrap();
+    let mut reader = db.client_after("BEGIN; SELECT count(*) FROM hwheel.history");
     db.execute("UPDATE hwheel.settings SET keep_done = '0'; SELECT hwheel._tend()");
-    reader.batch_execute("COMMIT").unwrap();
+    reader.run("COMMIT");
     db.execute("SELECT hwheel._tend()");
     assert!(db.is("SELECT bool_and(finished_at > now() - interval '1 day') FROM hwheel.history"));
     db.execute("DELETE FROM hwheel.history; SELECT hwheel.schedule('a', now(), sql => 'note')");
@@ -1077,12 +1053,7 @@ fn the_limit_of_each_tenant_is_exact_over_all_applications() {
                 let end = Instant::now() + Duration::from_secs(60);
                 while Instant::now() < end {
                     let some = take(&mut client, "q", 7);
-                    if some.is_empty()
-                        && client
-                            .query_one("SELECT count(*) FROM hwheel.job", &[])
-                            .unwrap()
-                            .get::<_, i64>(0)
-                            == 0
+                    if some.is_empty() && client.one::<i64>("SELECT count(*) FROM hwheel.job") == 0
                     {
                         return;
                     }
@@ -1185,8 +1156,7 @@ fn a_locked_job_costs_its_tenant_no_run() {
     );
     let mut other = db.client();
     let mut held = other.transaction().unwrap();
-    held.batch_execute("SELECT hwheel.move('a', now() + interval '1 h')")
-        .unwrap();
+    held.run("SELECT hwheel.move('a', now() + interval '1 h')");
     let mut client = db.client();
     assert_eq!(take(&mut client, "q", 5)[0].2, "b");
     assert!(take(&mut client, "q", 5).is_empty());
@@ -1337,8 +1307,7 @@ fn many_dead_jobs_are_revived_and_keys_of_open_transactions_are_passed_by() {
     }
     let mut other = db.client();
     let mut open = other.transaction().unwrap();
-    open.batch_execute("SELECT hwheel.schedule('k7', now(), queue => 'q')")
-        .unwrap();
+    open.run("SELECT hwheel.schedule('k7', now(), queue => 'q')");
     let begin = Instant::now();
     assert_eq!(db.number("SELECT hwheel.revive_many()"), 19);
     assert!(
@@ -1385,8 +1354,7 @@ fn many_dead_jobs_are_revived_by_what_they_are() {
     // A job that somebody has locked stays dead.
     let mut other = db.client();
     let mut held = other.transaction().unwrap();
-    held.batch_execute("SELECT FROM hwheel.job WHERE key = 'a3' FOR UPDATE")
-        .unwrap();
+    held.run("SELECT FROM hwheel.job WHERE key = 'a3' FOR UPDATE");
     assert_eq!(revive(&["--like", "a%"]), "0 jobs live again\n");
     held.rollback().unwrap();
     // The keys of a series, and of a job that has been scheduled again, are in use.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use support::{as_server_user, program_in, skip, Database, Server};
+use support::{as_server_user, program_in, skip, Database, Server, Sql as _};
 
 const PASSWORD: &str = "wrzl prmpft";
 
@@ -64,14 +64,10 @@ impl Secure {
         let secure = Secure { server, dir };
         secure.show("server");
         secure.write("pg_hba.conf", "local all all trust\nhostssl all app all scram-sha-256\nhostssl all card all cert\nhostnossl all plain all trust\nhost all all all reject\n");
-        secure
-            .server
-            .client()
-            .batch_execute(&format!(
-                "CREATE ROLE app LOGIN SUPERUSER PASSWORD '{PASSWORD}';
+        secure.server.client().run(&format!(
+            "CREATE ROLE app LOGIN SUPERUSER PASSWORD '{PASSWORD}';
             CREATE ROLE card LOGIN SUPERUSER; CREATE ROLE plain LOGIN SUPERUSER"
-            ))
-            .unwrap();
+        ));
         let settings = secure.server.dir().join("data/postgresql.auto.conf");
         let settings = fs::read_to_string(settings).unwrap();
         secure.write(
@@ -241,11 +237,7 @@ fn tls_is_as_strict_as_sslmode_says() {
 
     // A server that signed its certificate itself.
     secure.show("own");
-    secure
-        .server
-        .client()
-        .batch_execute("SELECT pg_reload_conf()")
-        .unwrap();
+    secure.server.client().run("SELECT pg_reload_conf()");
     sleep(Duration::from_millis(500));
     try_all(&[
         ("localhost", "sslmode=verify-full sslrootcert=own.crt", ok),
@@ -481,12 +473,10 @@ fn a_node_works_through_a_pooler_in_session_mode_and_users_in_transaction_mode()
             std::thread::spawn(move || {
                 let mut client = postgres::Client::connect(&part, postgres::NoTls).unwrap();
                 for n in 0..50 {
-                    client
-                        .batch_execute(&format!(
+                    client.run(&format!(
                             "BEGIN; SELECT hwheel.schedule('k{user}-{n}', now() + interval '300 ms', sql => 'note');
                             SELECT pg_sleep(0.005); COMMIT"
-                        ))
-                        .unwrap();
+                        ));
                 }
             })
         })

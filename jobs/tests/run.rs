@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
-use support::{database, Database, Node, Server, PROGRAM};
+use support::{database, Database, Node, Server, Sql as _, PROGRAM};
 
 /// Runs of the job that are recorded in the table `run`.
 fn runs(db: &Database, key: &str) -> i64 {
@@ -139,9 +139,7 @@ fn a_job_that_somebody_has_locked_waits_and_holds_up_no_other() {
     );
     let mut other = db.client();
     let mut transaction = other.transaction().unwrap();
-    transaction
-        .batch_execute("SELECT hwheel.cancel('locked')")
-        .unwrap();
+    transaction.run("SELECT hwheel.cancel('locked')");
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'free'");
     transaction.rollback().unwrap();
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'locked'");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, Database, Server, PROGRAM};
+use support::{database, Database, Server, Sql as _, PROGRAM};
 
 const NOTE: &str = "now() + interval '1 h', sql => 'note'";
 
@@ -193,21 +193,18 @@ fn a_wrong_cron_expression_is_refused_with_the_reason() {
 #[test]
 fn what_is_due_soon_is_announced_when_the_transaction_commits() {
     let db = database();
-    let mut listener = db.client();
-    listener.batch_execute("LISTEN hwheel").unwrap();
+    let mut listener = db.client_after("LISTEN hwheel");
     let mut announced = || {
-        listener.batch_execute("SELECT").unwrap();
+        listener.run("SELECT");
         listener.notifications().iter().count().unwrap()
     };
     let mut client = db.client();
     let mut transaction = client.transaction().unwrap();
     // The window is 2 s. These are beyond it now, and one is within it at the commit.
-    transaction
-        .batch_execute(
-            "SELECT hwheel.schedule('soon', now() + interval '2300 ms', sql => 'note');
+    transaction.run(
+        "SELECT hwheel.schedule('soon', now() + interval '2300 ms', sql => 'note');
             SELECT hwheel.schedule('later', now() + interval '10 min', sql => 'note')",
-        )
-        .unwrap();
+    );
     sleep(Duration::from_millis(500));
     assert_eq!(announced(), 0);
     transaction.commit().unwrap();
@@ -418,9 +415,7 @@ fn an_installation_waits_though_nobody_can_read_that() {
     let db = database();
     let mut client = db.client();
     let mut other = client.transaction().unwrap();
-    other
-        .batch_execute("COMMENT ON SCHEMA hwheel IS 'mine'")
-        .unwrap();
+    other.run("COMMENT ON SCHEMA hwheel IS 'mine'");
     let full = std::fs::File::options()
         .write(true)
         .open("/dev/full")
@@ -442,10 +437,7 @@ fn a_backup_that_was_restored_without_its_roles_is_upgraded() {
     let server = Server::start();
     let db = server.database().with_functions();
     db.execute(&format!("SELECT hwheel.schedule('before', {NOTE})"));
-    server
-        .client()
-        .batch_execute("CREATE DATABASE copy")
-        .unwrap();
+    server.client().run("CREATE DATABASE copy");
     let copy = server.database_named("copy");
     let restore = format!(
         "pg_dump --no-owner -d '{}' | psql -qX -v ON_ERROR_STOP=1 -d '{}'",
@@ -511,10 +503,7 @@ fn an_upgrade_keeps_jobs_settings_grants_and_the_functions_of_users() {
 #[test]
 fn an_upgrade_beside_a_backup_waits_and_makes_nobody_wait_for_it() {
     let db = version_1();
-    let mut backup = db.client();
-    backup
-        .batch_execute("BEGIN; LOCK TABLE hwheel.job IN ACCESS SHARE MODE")
-        .unwrap();
+    let mut backup = db.client_after("BEGIN; LOCK TABLE hwheel.job IN ACCESS SHARE MODE");
     let mut worst = Duration::ZERO;
     std::thread::scope(|scope| {
         let upgrade = scope.spawn(|| install(&db));
@@ -525,17 +514,15 @@ fn an_upgrade_beside_a_backup_waits_and_makes_nobody_wait_for_it() {
             sleep(Duration::from_millis(100));
         }
         assert!(!upgrade.is_finished());
-        backup.batch_execute("COMMIT").unwrap();
+        backup.run("COMMIT");
     });
     assert!(worst < Duration::from_secs(1), "{worst:?}");
     assert!(db.is("SELECT count(*) = 30 AND bool_and(NOT alone) FROM hwheel.all_jobs"));
 
     // A database that needs no migration needs no lock on the tables.
-    backup
-        .batch_execute("BEGIN; LOCK TABLE hwheel.job IN ACCESS SHARE MODE")
-        .unwrap();
+    backup.run("BEGIN; LOCK TABLE hwheel.job IN ACCESS SHARE MODE");
     install(&db);
-    backup.batch_execute("COMMIT").unwrap();
+    backup.run("COMMIT");
 }
 
 /// Nodes of version 1 run while others schedule, the schema is upgraded, and a node of

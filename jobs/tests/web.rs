@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::{database, program_in, skip, Database, Server, PROGRAM};
+use support::{database, program_in, skip, Database, Server, Sql as _, PROGRAM};
 
 const TOKEN: &str = "a token of the tests";
 
@@ -552,12 +552,9 @@ fn revives_the_dead_jobs_of_a_list() {
     assert!(!page.get("/jobs?view=dead&did=%3Cb%3E").contains("<b>"));
     assert_eq!(dead(), 3);
     // A neighbour holds a job: it stays dead, and nobody waits.
-    let mut neighbour = db.client();
-    neighbour
-        .batch_execute("BEGIN; SELECT FROM hwheel.job WHERE key = '%' FOR UPDATE")
-        .unwrap();
+    let mut neighbour = db.client_after("BEGIN; SELECT FROM hwheel.job WHERE key = '%' FOR UPDATE");
     assert!(revive("").contains("did=2\r\n"));
-    neighbour.batch_execute("ROLLBACK").unwrap();
+    neighbour.run("ROLLBACK");
     assert!(revive("key=%25").contains("did=1\r\n"));
     assert!(dead() == 0 && page.log().contains("1 jobs live again"));
     let answer = page.send("/revive-all", "key=", &[]);

@@ -1,7 +1,7 @@
 //! A real PostgreSQL server and real nodes, for tests and the benchmark.
 #![allow(dead_code)] // Not every file uses all of it.
 
-use postgres::{Client, NoTls, Row};
+use postgres::{Client, GenericClient, NoTls, Row};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::chown;
@@ -112,22 +112,9 @@ impl Server {
             port.map_or(5432, |port| port.parse().expect("a port")),
             &env,
         );
-        let data = server.dir.join("data");
-        let data = data.to_str().expect("UTF-8");
         server.command(
             "initdb",
-            &[
-                "-D",
-                data,
-                "-U",
-                "postgres",
-                "-A",
-                "trust",
-                "-N",
-                "-E",
-                "UTF8",
-                "--no-instructions",
-            ],
+            "-D data -U postgres -A trust -N -E UTF8 --no-instructions",
         );
         let mut conf = format!(
             "listen_addresses = ''\nunix_socket_directories = '{}'\n",
@@ -142,8 +129,8 @@ impl Server {
         server
     }
 
-    /// Runs a program of the server, and panics with its output if it fails.
-    fn command(&self, program: &str, arguments: &[&str]) {
+    /// Runs a program of the server in its directory, and panics with its output if it fails.
+    fn command(&self, program: &str, arguments: &str) {
         let log = self.dir.join("command");
         let output = fs::File::create(&log).expect("a log");
         // The programs of a client may be elsewhere.
@@ -151,7 +138,7 @@ impl Server {
         let path = if path.exists() { path } else { program.into() };
         let mut command = as_server_user(path.to_str().expect("UTF-8"));
         command
-            .args(arguments)
+            .args(arguments.split_whitespace())
             .current_dir(&self.dir)
             .stdin(Stdio::null());
         if program == "pg_ctl" {
@@ -169,25 +156,12 @@ impl Server {
     }
 
     pub fn up(&self) {
-        let log = self.dir.join("log");
-        self.command(
-            "pg_ctl",
-            &[
-                "-D",
-                "data",
-                "-l",
-                log.to_str().expect("UTF-8"),
-                "-w",
-                "-t",
-                "60",
-                "start",
-            ],
-        );
+        self.command("pg_ctl", "-D data -l log -w -t 60 start");
     }
 
     /// `mode` is fast, or immediate, which is a crash for the server.
     pub fn down(&self, mode: &str) {
-        self.command("pg_ctl", &["-D", "data", "-m", mode, "-w", "stop"]);
+        self.command("pg_ctl", &format!("-D data -m {mode} -w stop"));
     }
 
     pub fn dir(&self) -> &Path {
@@ -205,10 +179,8 @@ impl Server {
     pub fn follow(&self, primary: &Server) {
         let data = self.dir.join("data");
         let _ = fs::remove_dir_all(&data);
-        let (host, port) = (primary.dir.display().to_string(), primary.port.to_string());
-        let copy = [
-            "-D", "data", "-h", &host, "-p", &port, "-U", "postgres", "-R", "-c", "fast",
-        ];
+        let (host, port) = (primary.dir.display(), primary.port);
+        let copy = format!("-D data -h {host} -p {port} -U postgres -R -c fast");
         self.command("pg_basebackup", &copy);
         // The last line of a setting counts.
         let conf = data.join("postgresql.auto.conf");
@@ -222,7 +194,7 @@ impl Server {
     }
 
     pub fn promote(&self) {
-        self.command("pg_ctl", &["-D", "data", "-w", "promote"]);
+        self.command("pg_ctl", "-D data -w promote");
     }
 
     /// A database of this server by its name.
@@ -305,6 +277,23 @@ pub fn program_in(arguments: &[&str], env: &[(&str, &str)]) -> std::process::Out
     command.output().expect(PROGRAM)
 }
 
+/// Statements of a client or of a transaction, which panic where they fail.
+pub trait Sql: GenericClient {
+    fn run(&mut self, sql: &str) {
+        self.batch_execute(sql)
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    }
+
+    /// The first value of the only row.
+    fn one<T: for<'a> postgres::types::FromSql<'a>>(&mut self, sql: &str) -> T {
+        self.query_one(sql, &[])
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+            .get(0)
+    }
+}
+
+impl<C: GenericClient> Sql for C {}
+
 pub struct Database<'s> {
     pub server: &'s Server,
     pub url: String,
@@ -315,10 +304,15 @@ impl Database<'_> {
         Client::connect(&self.url, NoTls).expect("the database")
     }
 
+    /// A client that has run something, as the beginning of a transaction.
+    pub fn client_after(&self, sql: &str) -> Client {
+        let mut client = self.client();
+        client.run(sql);
+        client
+    }
+
     pub fn execute(&self, sql: &str) {
-        self.client()
-            .batch_execute(sql)
-            .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        self.client().run(sql);
     }
 
     pub fn rows(&self, sql: &str) -> Vec<Row> {
@@ -392,11 +386,7 @@ impl Database<'_> {
     pub fn wait(&self, sql: &str) {
         let mut client = self.client();
         let end = Instant::now() + Duration::from_secs(30);
-        while !client
-            .query_one(sql, &[])
-            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
-            .get::<_, bool>(0)
-        {
+        while !client.one::<bool>(sql) {
             if Instant::now() > end {
                 let jobs = client
                     .query("SELECT j::text FROM hwheel.all_jobs j LIMIT 20", &[])
