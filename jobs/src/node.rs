@@ -95,8 +95,20 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     let mut node = Node::new(held.clone(), link(""), name.clone(), &options);
     // A mistake in the command line or the schema ends the program now. A server that
     // cannot be reached does not.
+    let is_mistake = |e: &Error| db::failure(e) == Failure::Statement || db::is_refused(e);
+    loop {
+        match is_shared(&config) {
+            Ok(false) => break,
+            Ok(true) => return Err(POOLER.to_owned()),
+            Err(e) if is_mistake(&e) => return Err(explain(&e)),
+            Err(e) => node.link.back_off(&e),
+        }
+        if signals.pending().next().is_some() {
+            return Ok(());
+        }
+    }
     if let Err(e) = node.enter() {
-        if db::failure(&e) == Failure::Statement || db::is_refused(&e) {
+        if is_mistake(&e) {
             return Err(explain(&e));
         }
         node.link.back_off(&e);
@@ -106,10 +118,6 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     if matches!(any_bytes, Ok(true)) {
         leave(link(" leave"), &held)?;
         return Err(ANY_BYTES.to_owned());
-    }
-    if is_shared(&config, &mut node.link) {
-        leave(link(" leave"), &held)?;
-        return Err(POOLER.to_owned());
     }
     {
         let (held, link) = (held.clone(), link(" lease"));
@@ -176,21 +184,35 @@ pub fn give_up(why: &str) {
     }
 }
 
-/// Whether two connections take turns in one session. The second one is not worth an
-/// error: it may be one too many.
-fn is_shared(config: &Config, link: &mut Link) -> bool {
-    let Ok(mut other) = db::connect(config, "hwheel-jobs start") else {
-        return false;
+/// Whether a pooler lets clients take turns in its sessions. What this program sets in a session would be
+/// set for the next client of that session, so a node looks before. Two connections tell: the server has a
+/// process for each, which stays the same. A pooler may take its sessions in any order, so one of the
+/// connections keeps its session for a while.
+fn is_shared(config: &Config) -> Result<bool, Error> {
+    let process = |client: &mut db::Client| -> Result<i32, Error> {
+        let rows = client.query_once("SELECT pg_catalog.pg_backend_pid()", &[])?;
+        Ok(rows[0].get(0))
     };
-    let sql = "SELECT pg_catalog.pg_backend_pid()";
-    (0..3).any(|_| {
-        let here = link.ask(|session| session.client.query_once(sql, &[]));
-        let there = other.query_once(sql, &[]);
-        match (here, there) {
-            (Ok(here), Ok(there)) => here[0].get::<_, i32>(0) == there[0].get::<_, i32>(0),
-            _ => false,
+    let mut here = db::connect(config, "hwheel-jobs start")?;
+    let mine = process(&mut here)?;
+    // The second one is not worth an error: it may be one too many.
+    let Ok(mut there) = db::connect(config, "hwheel-jobs start") else {
+        return Ok(false);
+    };
+    let Ok(other) = process(&mut there) else {
+        return Ok(false);
+    };
+    let mut is_shared = mine == other;
+    for _ in 0..3 {
+        if is_shared {
+            break;
         }
-    })
+        here.batch_execute("BEGIN")?;
+        is_shared = process(&mut here)? != mine || process(&mut there)? != other;
+        here.batch_execute("COMMIT")?;
+        is_shared |= process(&mut here)? != mine;
+    }
+    Ok(is_shared)
 }
 
 fn default_name() -> String {

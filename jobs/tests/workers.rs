@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, skip, Database, Node, Server};
+use support::{database, skip, Database, Node, Pooler, Server};
 
 struct Language {
     name: &'static str,
@@ -621,6 +621,42 @@ fn a_worker_that_cannot_work_says_so_and_ends() {
             let mut worker = Node::start(&mut command, language.name);
             assert!(!worker.ends());
             assert!(worker.log().contains(why), "{}", worker.log());
+        }
+    }
+}
+
+/// In transaction mode a worker would lose its notifications, and what it sets would be set for others.
+#[test]
+fn a_worker_at_a_pooler_in_transaction_mode_says_so_and_ends() {
+    let server = Server::start();
+    let db = server.database();
+    db.execute("CREATE ROLE app LOGIN SUPERUSER; CREATE TABLE sent (key text)");
+    for settings in ["auth_type = any", "auth_type = any\nserver_round_robin = 1"] {
+        let Some(pooler) = Pooler::new(&db, settings) else {
+            return;
+        };
+        let at = |name: &str| Database {
+            server: &server,
+            url: format!(
+                "host={} port={} user=app dbname={name}",
+                pooler.dir.display(),
+                pooler.port
+            ),
+        };
+        for language in languages() {
+            pooler.is_as_new();
+            let mut worker = language.start(&at("part"), &[]);
+            assert!(!worker.ends());
+            let log = worker.log();
+            assert!(log.contains("a pooler in transaction mode is before the database: a worker needs session mode, or none"), "{log}");
+            pooler.is_as_new();
+            let worker = language.start(&at("whole"), &[]);
+            let key = format!("{} {settings}", language.name);
+            schedule(&db, &key, "mail", "");
+            db.wait(&format!(
+                "SELECT count(*) = 1 FROM hwheel.history WHERE key = '{key}'"
+            ));
+            drop(worker);
         }
     }
 }

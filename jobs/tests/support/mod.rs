@@ -1,10 +1,11 @@
 //! A real PostgreSQL server and real nodes, for tests and the benchmark.
 #![allow(dead_code)] // Not every file uses all of it.
 
-use postgres::{Client, GenericClient, NoTls, Row};
+use postgres::{Client, GenericClient, NoTls, Row, SimpleQueryMessage};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::chown;
+use std::net::TcpListener;
+use std::os::unix::fs::{chown, MetadataExt as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -455,6 +456,116 @@ impl Database<'_> {
             .env("DATABASE_URL", &self.url)
             .envs(env.iter().copied());
         Node::start(&mut command, name)
+    }
+}
+
+pub const PASSWORD: &str = "wrzl prmpft";
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A pooler with two names for a database: `whole` in session mode, `part` in transaction
+/// mode.
+pub struct Pooler {
+    child: Child,
+    pub dir: PathBuf,
+    pub port: u16,
+}
+
+impl Pooler {
+    /// None, and a line that says so, without pgbouncer.
+    pub fn new(db: &Database, settings: &str) -> Option<Pooler> {
+        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"];
+        let Some(program) = program.into_iter().find(|file| Path::new(file).exists()) else {
+            skip("no pgbouncer; on Debian: apt-get install pgbouncer");
+            return None;
+        };
+        let dir = db.server.dir().join(format!("pooler-{}", free_port()));
+        fs::create_dir(&dir).unwrap();
+        let owner = fs::metadata(db.server.dir()).unwrap();
+        let (uid, gid) = (Some(owner.uid()), Some(owner.gid()));
+        chown(&dir, uid, gid).unwrap();
+        let port = free_port();
+        let name = db.text("SELECT current_database()");
+        let server = format!(
+            "host={} port={} dbname={name} user=postgres",
+            db.server.dir().display(),
+            db.server.port
+        );
+        let path = dir.display();
+        let ini = format!(
+            "[databases]\nwhole = {server} pool_mode=session\npart = {server} pool_mode=transaction pool_size=3\n
+            [pgbouncer]\nlisten_port = {port}\nunix_socket_dir = {path}\nauth_type = md5\nauth_file = {path}/users\nlogfile = {path}/log\n{settings}\n"
+        );
+        fs::write(dir.join("ini"), ini).unwrap();
+        fs::write(dir.join("users"), format!("\"app\" \"{PASSWORD}\"\n")).unwrap();
+        let mut command = as_server_user(program);
+        command
+            .arg(dir.join("ini"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // SAFETY: the call only sets a property of the new process.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let pooler = Pooler {
+            child: command.spawn().unwrap(),
+            dir,
+            port,
+        };
+        for _ in 0..500 {
+            if pooler.dir.join(format!(".s.PGSQL.{port}")).exists() {
+                return Some(pooler);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        panic!(
+            "{}",
+            fs::read_to_string(pooler.dir.join("log")).unwrap_or_default()
+        );
+    }
+
+    pub fn url(&self, name: &str) -> String {
+        format!(
+            "host={} port={} user=app password='{PASSWORD}' dbname={name}",
+            self.dir.display(),
+            self.port
+        )
+    }
+
+    /// Checks that no session in transaction mode has anything of whoever had it before.
+    pub fn is_as_new(&self) {
+        let sql = "SELECT concat_ws(' ', current_setting('search_path'), current_setting('statement_timeout'),
+                current_setting('lock_timeout'), current_setting('hwheel.word', true),
+                (SELECT string_agg(name, ' ') FROM pg_listening_channels() name),
+                (SELECT string_agg(name, ' ') FROM pg_prepared_statements))";
+        let mut clients: Vec<Client> = (0..3)
+            .map(|_| Client::connect(&self.url("part"), NoTls).unwrap())
+            .collect();
+        for client in &mut clients {
+            client.batch_execute("BEGIN").unwrap(); // So each has a session.
+            let messages = client.simple_query(sql).unwrap();
+            let texts: Vec<_> = messages
+                .iter()
+                .filter_map(|message| match message {
+                    SimpleQueryMessage::Row(row) => row.get(0),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(texts, ["\"$user\", public 0 0"]);
+        }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

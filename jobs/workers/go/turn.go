@@ -33,12 +33,16 @@ func (w *Worker) repeat(work func() error, isOver func() bool) {
 	}
 }
 
-func (w *Worker) connect(ctx context.Context) (*pgx.Conn, error) {
+func (w *Worker) dial(ctx context.Context) (*pgx.Conn, error) {
 	config := w.pool.Config().ConnConfig
 	if config.ConnectTimeout == 0 { // A host that never answers would keep the others out.
 		config.ConnectTimeout = 10 * time.Second
 	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	return pgx.ConnectConfig(ctx, config)
+}
+
+func (w *Worker) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := w.dial(ctx)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -47,6 +51,76 @@ func (w *Worker) connect(ctx context.Context) (*pgx.Conn, error) {
 		}
 	}
 	return conn, err
+}
+
+// start makes the connection for calls. A pooler in transaction mode lets clients take turns in its
+// sessions, and what a worker sets in one would be set for the next client. Two connections tell: the
+// server has a process for each, which stays the same. Both are made at once, because a host may not
+// answer. The second one is not worth an error: it may be one too many.
+func (w *Worker) start(ctx context.Context) (err error) {
+	other := make(chan *pgx.Conn)
+	go func() {
+		conn, _ := w.dial(ctx) // It is nil after an error.
+		other <- conn
+	}()
+	here, err := w.dial(ctx)
+	there := <-other
+	if there != nil {
+		defer there.Close(context.Background())
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = here.Close(context.Background())
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if there != nil {
+		if isShared, err := isShared(ctx, here, there); err != nil {
+			return err
+		} else if isShared {
+			return errors.New("worker: a pooler in transaction mode is before the database: a worker needs session mode, or none")
+		}
+	}
+	if _, err = here.Exec(ctx, session); err == nil {
+		w.control = here
+	}
+	return err
+}
+
+// isShared says whether connections take turns in sessions. They may do so in any order, so one of them
+// keeps its session for a while.
+func isShared(ctx context.Context, here, there *pgx.Conn) (bool, error) {
+	mine, err := process(ctx, here)
+	other, err2 := process(ctx, there)
+	if err := errors.Join(err, err2); err != nil {
+		return false, err
+	}
+	isShared := mine == other
+	for n := 0; n < 3 && !isShared; n++ {
+		tx, err := here.Begin(ctx)
+		if err != nil {
+			return false, err
+		}
+		during, err := process(ctx, here)
+		meanwhile, err2 := process(ctx, there)
+		err3 := tx.Commit(ctx)
+		after, err4 := process(ctx, here)
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			return false, err
+		}
+		isShared = during != mine || meanwhile != other || after != mine
+	}
+	return isShared, nil
+}
+
+// process returns the number of the process of the server.
+func process(ctx context.Context, conn *pgx.Conn) (number int, err error) {
+	err = conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&number)
+	return number, err
 }
 
 func call[T any](ctx context.Context, w *Worker, statement string, values ...any) (rows []T, err error) {

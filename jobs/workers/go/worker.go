@@ -133,6 +133,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.close()
+	if err := w.start(ctx); err != nil {
+		return err
+	}
 	names := make([]string, len(w.queues))
 	for i, q := range w.queues {
 		names[i] = q.name
@@ -194,6 +197,9 @@ func (w *Worker) Drain(ctx context.Context, limit int) (results []Result, err er
 		return nil, err
 	}
 	defer w.close()
+	if err = w.start(ctx); err != nil {
+		return nil, err
+	}
 	for len(results) < limit {
 		var r *run
 		for _, q := range w.queues {

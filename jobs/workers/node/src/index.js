@@ -53,6 +53,7 @@ export class Worker {
   serve() {
     return this.#during(async (session) => {
       if (this.#queues.length === 0) throw new Error('no queue has a function');
+      await session.begin();
       await session.call('SELECT hwheel._check_queue(name) FROM unnest($1::text[]) name', this.#queues.map(({ name }) => name));
       await session.call(EXTEND, [], [], session.lease); // A role without the rights ends here.
       session.repeat(() => session.listen(), () => session.isClosed);
@@ -63,6 +64,7 @@ export class Worker {
 
   drain({ limit = 1000 } = {}) {
     return this.#during(async (session) => {
+      await session.begin();
       const results = [];
       while (results.length < limit) {
         let run;

@@ -27,6 +27,7 @@ export const EXTEND = `SELECT id, outcome
 const DONE = 'SELECT id FROM hwheel.done_many($1::bigint[], $2::bigint[]) id';
 const SNOOZE = 'SELECT hwheel.snooze($1, $2, make_interval(secs => $3))';
 const FAIL = 'SELECT hwheel.fail($1, $2, $3, make_interval(secs => $4), $5)';
+const PROCESS = 'SELECT pg_catalog.pg_backend_pid()';
 const STALE = 'HW003';
 const LOCKED = '55P03';
 // A program may have changed the parsers of pg for all.
@@ -117,6 +118,22 @@ class Run {
   }
 }
 
+// Whether connections take turns in sessions. They may do so in any order, so one of them keeps its session
+// for a while.
+async function isShared(here, there) {
+  const process = async (client) => (await client.query({ text: PROCESS, types, rowMode: 'array' })).rows[0][0];
+  const mine = await process(here);
+  const other = await process(there);
+  let isOther = mine === other;
+  for (let n = 0; n < 3 && !isOther; n += 1) {
+    await here.query('BEGIN');
+    isOther = await process(here) !== mine || await process(there) !== other;
+    await here.query('COMMIT');
+    isOther ||= await process(here) !== mine;
+  }
+  return isOther;
+}
+
 // The state of a worker from the beginning of run(), serve() or drain() to its end.
 export class Session {
   runs = new Map(); // by the numbers of jobs
@@ -158,6 +175,27 @@ export class Session {
       throw error;
     }
     return client;
+  }
+
+  // Makes the connection for calls. A pooler in transaction mode lets clients take turns in its sessions,
+  // and what a worker sets in one would be set for the next client. Two connections tell: the server has a
+  // process for each, which stays the same. The second one is not worth an error: it may be one too many.
+  async begin() {
+    const made = await Promise.allSettled([this.connect(PROCESS), this.connect(PROCESS)]);
+    const both = made.filter(({ status }) => status === 'fulfilled').map(({ value }) => value);
+    if (both.length === 0) throw made[0].reason;
+    const [here, there] = both;
+    const timer = setTimeout(() => both.forEach(end), PATIENCE);
+    try {
+      if (there && await isShared(here, there)) {
+        throw new Error('a pooler in transaction mode is before the database: a worker needs session mode, or none');
+      }
+      await here.query(SESSION);
+      this.control = here;
+    } finally {
+      clearTimeout(timer);
+      end(there);
+    }
   }
 
   async call(text, ...values) {

@@ -54,6 +54,11 @@ impl<'w> Control<'w> {
         Control { shared, link: None }
     }
 
+    pub async fn start(&mut self) -> Result<(), Failure> {
+        self.link = Some(self.shared.first_link().await?);
+        Ok(())
+    }
+
     pub async fn call(
         &mut self,
         (text, types): Statement,

@@ -27,6 +27,8 @@ const SESSION: &str = "SET search_path = pg_catalog, pg_temp; SET lock_timeout =
     SET statement_timeout = '10 s'; SET idle_session_timeout = 0;
     SET default_transaction_isolation = 'read committed'";
 
+const PROCESS: &str = "SELECT pg_catalog.pg_backend_pid()";
+
 pub(crate) type Hear = Arc<dyn Fn(&Notification) + Send + Sync>;
 type Dialled = Pin<Box<dyn Future<Output = Result<Link, Failure>> + Send>>;
 
@@ -97,7 +99,8 @@ pub(crate) struct Shared {
     pub is_quiet: AtomicBool,
     pub is_stopped: AtomicBool,
     state: Mutex<State>,
-    dial: Box<dyn Fn(Hear) -> Dialled + Send + Sync>,
+    /// The statements are the first that a connection executes.
+    dial: Box<dyn Fn(Hear, &'static str) -> Dialled + Send + Sync>,
     open: Box<dyn Fn() -> Result<Client, Failure> + Send + Sync>,
     kept: Mutex<Vec<Client>>,
 }
@@ -114,7 +117,7 @@ impl Shared {
         let hosts = each_host(&config);
         let (hosts_for_functions, tls_for_functions) = (hosts.clone(), tls.clone());
         let open = move || open_one(&hosts_for_functions, &tls_for_functions);
-        let dial = move |hear: Hear| -> Dialled {
+        let dial = move |hear: Hear, statements: &'static str| -> Dialled {
             let (hosts, tls) = (hosts.clone(), tls.clone());
             Box::pin(async move {
                 let mut why = SILENT.into();
@@ -124,7 +127,12 @@ impl Shared {
                         continue;
                     };
                     for place in places {
-                        match timeout(limit, dial_one(&place, tls.clone(), hear.clone())).await {
+                        match timeout(
+                            limit,
+                            dial_one(&place, tls.clone(), hear.clone(), statements),
+                        )
+                        .await
+                        {
                             Ok(Ok(link)) => return Ok(link),
                             Ok(Err(error)) => why = error,
                             Err(_) => why = SILENT.into(),
@@ -154,7 +162,28 @@ impl Shared {
 
     /// A connection of the worker itself.
     pub async fn link(&self, hear: Hear) -> Result<Link, Failure> {
-        (self.dial)(hear).await
+        (self.dial)(hear, SESSION).await
+    }
+
+    /// The connection for calls. A pooler in transaction mode lets clients take turns in its sessions, and
+    /// what a worker sets in one would be set for the next client. Two connections tell: the server has a
+    /// process for each, which stays the same. Both are made at once, because a host may not answer. The
+    /// second one is not worth an error: it may be one too many.
+    pub async fn first_link(&self) -> Result<Link, Failure> {
+        let hear: Hear = Arc::new(|_| {});
+        let there = tokio::spawn((self.dial)(hear.clone(), PROCESS));
+        let here = (self.dial)(hear, PROCESS).await;
+        let there = there.await?;
+        let here = here?;
+        if let Ok(there) = there {
+            if timeout(PATIENCE, is_shared(&here, &there)).await?? {
+                let why = "a pooler in transaction mode is before the database: \
+                    a worker needs session mode, or none";
+                return Err(why.into());
+            }
+        }
+        timeout(PATIENCE, here.client.batch_execute(SESSION)).await??;
+        Ok(here)
     }
 
     /// A connection for a transaction of a function. One that was kept may be lost.
@@ -233,7 +262,7 @@ fn time(host: &Config) -> Duration {
     host.get_connect_timeout().copied().unwrap_or(PATIENCE)
 }
 
-async fn dial_one<T>(host: &Config, tls: T, hear: Hear) -> Result<Link, Failure>
+async fn dial_one<T>(host: &Config, tls: T, hear: Hear, statements: &str) -> Result<Link, Failure>
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Send + 'static,
@@ -247,8 +276,29 @@ where
         }
     });
     let link = Link { client, task };
-    link.client.batch_execute(SESSION).await?;
+    link.client.batch_execute(statements).await?;
     Ok(link)
+}
+
+/// Whether connections take turns in sessions. They may do so in any order, so one of them keeps its
+/// session for a while.
+async fn is_shared(here: &Link, there: &Link) -> Result<bool, Failure> {
+    async fn process(link: &Link) -> Result<i32, Failure> {
+        let rows = link.client.query_typed(PROCESS, &[]).await?;
+        Ok(rows[0].try_get(0)?)
+    }
+    let (mine, other) = (process(here).await?, process(there).await?);
+    let mut is_shared = mine == other;
+    for _ in 0..3 {
+        if is_shared {
+            break;
+        }
+        here.client.batch_execute("BEGIN").await?;
+        is_shared = process(here).await? != mine || process(there).await? != other;
+        here.client.batch_execute("COMMIT").await?;
+        is_shared |= process(here).await? != mine;
+    }
+    Ok(is_shared)
 }
 
 /// Each address has the time of its host.

@@ -55,6 +55,7 @@ impl<'w> Session<'w> {
 
     pub async fn serve(&mut self) -> Result<(), Failure> {
         let names: Vec<&str> = self.queues.iter().map(|queue| &*queue.name).collect();
+        self.control.start().await?;
         self.control.call(CHECK, &[&names]).await?;
         self.control.extend(&[]).await?; // A role without the rights ends here.
         let shared = self.shared;
@@ -72,6 +73,7 @@ impl<'w> Session<'w> {
 
     pub async fn drain(&mut self, limit: usize) -> Result<Vec<JobResult>, Failure> {
         let shared = self.shared;
+        self.control.start().await?;
         let mut results = Vec::new();
         while results.len() < limit {
             let mut taken = 0;

@@ -17,6 +17,7 @@ SESSION = """SET search_path = pg_catalog, pg_temp; SET lock_timeout = '100 ms';
     SET statement_timeout = '10 s'; SET idle_session_timeout = 0; SET TimeZone = 'UTC'; SET DateStyle = 'ISO';
     SET default_transaction_isolation = 'read committed'"""
 STALE, LOCKED = "HW003", "55P03"
+PROCESS = "SELECT pg_catalog.pg_backend_pid()"
 
 
 class Database:
@@ -44,6 +45,33 @@ class Database:
             await connection.close()
             raise
         return connection
+
+    async def start(self) -> None:
+        """Makes the connection for calls. A pooler in transaction mode lets clients take turns in its
+        sessions, and what a worker sets in one would be set for the next client. Two connections tell: the
+        server has a process for each, which stays the same. Both are made at once, because a host may not
+        answer. The second one is not worth an error: it may be one too many."""
+        made = await asyncio.gather(self.connect(PROCESS), self.connect(PROCESS), return_exceptions=True)
+        both = [one for one in made if not isinstance(one, BaseException)]
+
+        def cut_both() -> None:
+            for one in both:
+                cut(one)
+
+        timer = asyncio.get_running_loop().call_later(PATIENCE, cut_both)
+        try:
+            for error in made if not both else ():
+                if isinstance(error, BaseException):
+                    raise error
+            if len(both) > 1 and await is_shared(*both):
+                raise RuntimeError("a pooler in transaction mode is before the database: "
+                                   "a worker needs session mode, or none")
+            await both[0].execute(SESSION)
+            self.control = both.pop(0)
+        finally:
+            timer.cancel()
+            for one in both:
+                await one.close()
 
     def is_here(self) -> bool:
         return self.process == os.getpid()
@@ -93,6 +121,24 @@ class Database:
         for kept in self.kept:
             kept.close()
         self.kept, self.kept_async = [], []
+
+
+async def is_shared(here: psycopg.AsyncConnection[Any], there: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether connections take turns in sessions. They may do so in any order, so one of them keeps its
+    session for a while."""
+    async def process(connection: psycopg.AsyncConnection[Any]) -> Any:
+        return await (await connection.execute(PROCESS, prepare=False)).fetchone()
+
+    mine, other = await process(here), await process(there)
+    for _ in range(3):
+        if mine == other:
+            return True
+        await here.execute("BEGIN")
+        is_other = await process(here) != mine or await process(there) != other
+        await here.execute("COMMIT")
+        if is_other or await process(here) != mine:
+            return True
+    return False
 
 
 def cut(connection: psycopg.AsyncConnection[Any]) -> None:

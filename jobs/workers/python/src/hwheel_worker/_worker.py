@@ -166,6 +166,7 @@ class Worker:
         if self._is_stopped:
             self._stop_soon()
         try:
+            await self._database.start()
             yield
         finally:
             self._stop_all()
