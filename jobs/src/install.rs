@@ -106,14 +106,9 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
     // A migration may take its time; waiting for a lock may not: whoever uses the
     // table after it waits as well.
     client.allow(PATIENCE);
-    client.batch_execute(&format!(
-        "BEGIN;
-        SET LOCAL {};
-        SET LOCAL lock_timeout = '500 ms';
-        SET LOCAL client_min_messages = warning",
-        db::PATH
-    ))?;
+    client.batch_execute(&format!("BEGIN; SET LOCAL {}; {SETTINGS}", db::PATH))?;
     client.batch_execute(OWNER)?;
+    client.batch_execute(PLACE)?;
     client.batch_execute(LOCK)?;
     let version = version(&mut client)?;
     if version > SCHEMA {
@@ -132,6 +127,31 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
     client.batch_execute("COMMIT")?;
     Ok(None)
 }
+
+/// What the statements here mean, and how long they may take, is not for the database or the user to
+/// say. PostgreSQL 17 has one limit more.
+const SETTINGS: &str = "
+SET LOCAL lock_timeout = '500 ms';
+SET LOCAL client_min_messages = warning;
+SET LOCAL standard_conforming_strings = on;
+SET LOCAL statement_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+DO $do$
+BEGIN
+    PERFORM set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout';
+END $do$";
+
+/// PostgreSQL makes no partitioned table while `default_tablespace` names the tablespace of the database.
+/// The owner of the schema may have no right to another one.
+const PLACE: &str = "
+DO $do$
+BEGIN
+    IF EXISTS (SELECT FROM pg_tablespace t WHERE t.spcname = current_setting('default_tablespace')
+        AND (NOT has_tablespace_privilege(t.oid, 'CREATE')
+            OR t.oid = (SELECT dattablespace FROM pg_database WHERE datname = current_database()))) THEN
+        SET LOCAL default_tablespace = '';
+    END IF;
+END $do$";
 
 /// Makes the role of the schema, if the user is a superuser, and goes on as it. A schema that
 /// belongs to a superuser passes to it, with what is in it; another owner keeps the schema. 1.sql

@@ -332,3 +332,65 @@ fn a_job_outlives_the_transaction_timeout_of_the_database() {
     );
     db.wait("SELECT count(*) = 2 FROM hwheel.history");
 }
+
+fn set(db: &Database, setting: &str) {
+    db.execute(&format!(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET {setting}', current_database()); END $$"
+    ));
+}
+
+/// What the statements of the schema mean, how long they may take, and where tables belong, is not for the
+/// database to say.
+#[test]
+fn an_installation_depends_on_no_setting_of_the_database() {
+    let server = Server::start();
+    let mut client = server.client();
+    for sql in [
+        "SET allow_in_place_tablespaces = on",
+        "CREATE TABLESPACE fast LOCATION ''",
+    ] {
+        client.batch_execute(sql).unwrap();
+    }
+    for setting in [
+        "standard_conforming_strings = off",
+        "statement_timeout = 300",
+        "default_tablespace = pg_default",
+        "default_tablespace = fast",
+        "quote_all_identifiers = on",
+        "IntervalStyle = sql_standard",
+        "DateStyle = German",
+    ] {
+        let db = server.database();
+        // As with a large table.
+        db.execute(
+            "CREATE FUNCTION public.nap() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_catalog.pg_sleep(0.5); END';
+            CREATE EVENT TRIGGER nap ON ddl_command_end WHEN TAG IN ('CREATE VIEW') EXECUTE FUNCTION public.nap()",
+        );
+        let definitions = "SELECT string_agg(d, ' ' ORDER BY d) FROM (
+                SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+                    AND proname <> '_misfit' -- whose conditions have no order
+                UNION ALL SELECT pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+                    WHERE relnamespace = 'hwheel'::regnamespace
+                UNION ALL SELECT pg_get_constraintdef(oid) FROM pg_constraint
+                    WHERE connamespace = 'hwheel'::regnamespace) x (d)";
+        let expected = db.text(definitions);
+        for is_upgrade in [false, true] {
+            db.execute("DROP SCHEMA hwheel CASCADE");
+            if is_upgrade {
+                db.execute(include_str!("../sql/1.sql"));
+                db.execute(include_str!("support/version-1.sql"));
+            }
+            set(&db, setting);
+            let output = db.program(&["install"]);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{setting}: {error}");
+            let name = setting.split(' ').next().expect("a name");
+            db.execute(&format!(
+                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET {name}', current_database()); END $$"
+            ));
+            if !is_upgrade {
+                assert_eq!(db.text(definitions), expected, "{setting}");
+            }
+        }
+    }
+}
