@@ -1795,14 +1795,16 @@ DROP FUNCTION IF EXISTS
 	hwheel._schedule_many(text[], timestamptz[], jsonb[], text, text, text, int, interval, interval,
 		text, boolean, name, jsonb, text, text, int);
 
--- Headers and `next` that the table refuses now may be there since an older version. A request goes without
+-- Headers and `next` that the table refuses now may be there since a version before 10. A request goes without
 -- the headers that schedule() refuses, and a job stays what it is. A row that does not fit otherwise stays.
 DO $$
 DECLARE
 	job hwheel.job;
 	is_misfit boolean;
 BEGIN
-	FOR job IN SELECT j.* FROM hwheel.job j WHERE num_nonnulls(j.headers, j.next) > 0 LOOP
+	FOR job IN SELECT j.* FROM hwheel.job j WHERE num_nonnulls(j.headers, j.next) > 0
+		AND current_setting('hwheel.version_before')::int < 10
+	LOOP
 		BEGIN
 			is_misfit := job.next IS NOT NULL AND hwheel._next_misfit(job) IS NOT NULL;
 		EXCEPTION WHEN data_exception THEN

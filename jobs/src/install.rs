@@ -120,6 +120,7 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
         return Ok(Some(ANY_BYTES.to_owned()));
     }
     let missing = &MIGRATIONS[usize::try_from(version).unwrap_or(0)..];
+    client.batch_execute(&format!("SET LOCAL hwheel.version_before = {version}"))?;
     for sql in missing.iter().chain(&FUNCTIONS) {
         client.batch_execute(sql)?;
     }

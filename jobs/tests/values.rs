@@ -394,3 +394,16 @@ fn an_installation_depends_on_no_setting_of_the_database() {
         }
     }
 }
+
+/// The triggers of the schema keep out what does not fit. So an installation of the same version reads no
+/// jobs.
+#[test]
+fn an_installation_of_the_same_version_leaves_jobs_alone() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('a', '2999-01-01', http => 'http://a.example/')");
+    db.execute(
+        "SET session_replication_role = replica; UPDATE hwheel.job SET headers = '{\"Host\": \"b\"}'",
+    );
+    assert!(db.program(&["install"]).status.success());
+    assert!(db.is("SELECT headers ? 'Host' FROM hwheel.job"));
+}
