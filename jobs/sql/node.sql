@@ -16,7 +16,7 @@
 -- Most functions switch sequential scans off. They read a few jobs among many, and
 -- must not keep a plan that was made while the table was small. The switch makes
 -- queries look expensive to the planner, so the functions switch its compiler off as
--- well. _fire() does neither, because it runs the user's functions.
+-- well. The functions of users, which _fire() runs, have the settings of the database.
 
 -- The word of the process that calls, which nobody else has. NULL: its program is older.
 CREATE OR REPLACE FUNCTION hwheel._word() RETURNS text LANGUAGE sql STABLE
@@ -663,7 +663,7 @@ DECLARE
 	outcomes pg_catalog.text[];
 	started  pg_catalog.timestamptz[];
 BEGIN
-	PERFORM pg_catalog.set_config('enable_seqscan', 'off', true),
+	PERFORM pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('jit', 'off', true),
 		pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true),
 		hwheel._no_transaction_timeout();
 	-- Each row is locked when it is its turn, unless a job before it has changed it. The inner
@@ -688,7 +688,7 @@ BEGIN
 	RESET ALL;
 	PERFORM pg_catalog.set_config('statement_timeout', time_limit, false),
 		pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
-		pg_catalog.set_config('idle_session_timeout', '0', false),
+		pg_catalog.set_config('idle_session_timeout', '0', false), pg_catalog.set_config('jit', 'off', true),
 		hwheel._no_transaction_timeout();
 	RETURN QUERY SELECT * FROM hwheel._fired(ids, fences, nexts, skips, wanted, places, outcomes,
 		started);

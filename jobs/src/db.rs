@@ -533,7 +533,10 @@ impl Link {
             // The functions of jobs have the path of the session, and the calls that run them
             // need none.
             if self.keeps_statements {
-                client.batch_execute(&format!("SET {PATH}; SET hwheel.word = '{}'", word()))?;
+                client.batch_execute(&format!(
+                    "SET {PATH}; SET jit = off; SET hwheel.word = '{}'",
+                    word()
+                ))?;
             }
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {

@@ -395,6 +395,34 @@ fn an_installation_depends_on_no_setting_of_the_database() {
     }
 }
 
+/// With a kind of plan switched off, queries look so expensive to the planner that it compiles them. That
+/// would take longer than a batch may.
+#[test]
+fn no_setting_of_the_planner_delays_a_job() {
+    for setting in ["enable_nestloop = off", "enable_sort = off"] {
+        let db = database();
+        set(&db, setting);
+        let node = db.node("n");
+        for n in 0..30 {
+            db.execute(&format!(
+                "SELECT hwheel.schedule('a{n}', now(), sql => 'note'),
+                    hwheel.schedule('b{n}', now(), sql => 'note', alone => true),
+                    hwheel.schedule('c{n}', now(), sql => 'fail', max_attempts => 1)"
+            ));
+        }
+        db.wait("SELECT count(*) = 90 FROM hwheel.all_jobs WHERE state IN ('done', 'dead')");
+        let log = node.log();
+        assert!(!log.contains("a batch of"), "{setting}: {log}");
+        // The job has the settings of the database.
+        db.execute(
+            "CREATE FUNCTION look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql
+                AS 'INSERT INTO run VALUES (key, due, to_jsonb(current_setting(''jit'')))';
+            SELECT hwheel.schedule('look' || n, now(), sql => 'look') FROM generate_series(1, 2) n",
+        );
+        db.wait("SELECT count(*) = 2 FROM run WHERE key LIKE 'look%' AND payload = to_jsonb(current_setting('jit'))");
+    }
+}
+
 /// The triggers of the schema keep out what does not fit. So an installation of the same version reads no
 /// jobs.
 #[test]
