@@ -23,9 +23,11 @@ use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 
 /// The protocol needs statements that see what others have committed. A pooler refuses
 /// this as an option of the start.
-/// A session waits for the next job, which may take long. The third setting is one of PostgreSQL 17: each
-/// call has a limit, and the node knows it.
-const ISOLATION: &str = "SET default_transaction_isolation = 'read committed';
+/// A session waits for the next job, which may take long. The last setting is one of PostgreSQL 17: each
+/// call has a limit, and the node knows it. A job with a role begins with the rights of the user of the
+/// session, who may have another role by default.
+const SETTINGS: &str = "SET ROLE NONE;
+    SET default_transaction_isolation = 'read committed';
     SET idle_session_timeout = 0;
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
     WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
@@ -529,7 +531,7 @@ impl Link {
         if is_new {
             self.session = None;
             let mut client = connect(&self.config, &self.name)?;
-            client.batch_execute(ISOLATION)?;
+            client.batch_execute(SETTINGS)?;
             // The functions of jobs have the path of the session, and the calls that run them
             // need none.
             if self.keeps_statements {

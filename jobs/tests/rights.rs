@@ -661,3 +661,31 @@ fn nobody_takes_the_numbers_of_jobs_to_come() {
     )
     .unwrap();
 }
+
+/// A user may have another role by default, so that what it makes belongs to that role.
+#[test]
+fn a_node_runs_jobs_with_roles_though_its_user_has_a_role_by_default() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    db.execute(
+        "CREATE ROLE team; GRANT hwheel_node TO team; GRANT team TO node; ALTER ROLE node SET role = team;
+        CREATE FUNCTION boss.look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql
+            AS 'INSERT INTO public.loot VALUES (key, current_user)';",
+    );
+    let _node = Database {
+        server: &server,
+        url: url(&db, "node"),
+    }
+    .node("n");
+    for key in ["a", "b"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('{key}', now(), sql => 'boss.look', max_attempts => 1),
+                hwheel.schedule('{key} boss', now(), sql => 'boss.look', run_as => 'boss', max_attempts => 1)"
+        ));
+        db.wait("SELECT count(*) = 0 FROM hwheel.job");
+    }
+    assert_eq!(
+        db.text("SELECT string_agg(name || ': ' || text, ', ' ORDER BY name) FROM loot"),
+        "a: node, a boss: boss, b: node, b boss: boss"
+    );
+}
