@@ -154,6 +154,16 @@ BEGIN
 	RAISE EXCEPTION 'hwheel: %', message USING ERRCODE = 'invalid_parameter_value';
 END $$;
 
+-- Refuses to write jobs in a session without triggers. There a job that is scheduled while its run is under
+-- way would be lost at the end of that run, and nothing would look at what is scheduled.
+CREATE OR REPLACE FUNCTION hwheel._need_triggers() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RAISE object_not_in_prerequisite_state USING
+		MESSAGE = 'hwheel: session_replication_role is replica, so the triggers of the jobs are off',
+		HINT = 'SET session_replication_role = origin';
+END $$;
+
 -- Refuses a text that no node and no worker could read: they use UTF-8, and other encodings have
 -- characters that it lacks.
 CREATE OR REPLACE FUNCTION hwheel._check_texts(texts text[]) RETURNS void
@@ -395,7 +405,9 @@ DECLARE
 	trace   text := coalesce(_schedule.traceparent,
 		nullif(current_setting('hwheel.traceparent', true), ''));
 BEGIN
-	IF _schedule.key IS NULL OR octet_length(_schedule.key) NOT BETWEEN 1 AND 255 THEN
+	IF current_setting('session_replication_role') = 'replica' THEN
+		PERFORM hwheel._need_triggers();
+	ELSIF _schedule.key IS NULL OR octet_length(_schedule.key) NOT BETWEEN 1 AND 255 THEN
 		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
 	ELSIF num_nonnulls(_schedule.sql, _schedule.command, _schedule.http) <> 1 AND NOT is_app THEN
 		PERFORM hwheel._refuse('a job is one of sql, command and http, or has a queue');
@@ -1314,7 +1326,9 @@ DECLARE
 	any_recurs boolean;
 	is_awaited boolean;
 BEGIN
-	IF cardinality(ids) <> cardinality(leases) THEN
+	IF current_setting('session_replication_role') = 'replica' THEN
+		PERFORM hwheel._need_triggers();
+	ELSIF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
 	END IF;
 	-- No join, and few statements: see take().
@@ -1384,6 +1398,9 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel._lock_lease(id bigint, lease bigint) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+	IF current_setting('session_replication_role') = 'replica' THEN
+		PERFORM hwheel._need_triggers();
+	END IF;
 	PERFORM FROM hwheel.job j WHERE j.id = _lock_lease.id AND j.fence = _lock_lease.lease
 		AND j.state = 'running' AND j.kind = 'app' FOR UPDATE;
 	IF NOT FOUND THEN
@@ -1643,7 +1660,9 @@ DECLARE
 	begun    text[];
 	t        hwheel.job;
 BEGIN
-	IF count IS NULL OR _schedule_many.due IS NULL OR cardinality(_schedule_many.due) NOT IN (1, count)
+	IF current_setting('session_replication_role') = 'replica' THEN
+		PERFORM hwheel._need_triggers();
+	ELSIF count IS NULL OR _schedule_many.due IS NULL OR cardinality(_schedule_many.due) NOT IN (1, count)
 		OR payloads IS NOT NULL AND cardinality(payloads) <> count THEN
 		PERFORM hwheel._refuse('there is a key for each job, one due time or one for each job, '
 			'and no payload or one for each job');

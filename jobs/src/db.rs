@@ -24,9 +24,16 @@ use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 /// The protocol needs statements that see what others have committed. A pooler refuses
 /// this as an option of the start.
 /// A session waits for the next job, which may take long. The last setting is one of PostgreSQL 17: each
-/// call has a limit, and the node knows it. A job with a role begins with the rights of the user of the
-/// session, who may have another role by default.
-const SETTINGS: &str = "SET ROLE NONE;
+/// call has a limit, and the node knows it. Without the triggers a run whose job was scheduled again
+/// meanwhile would lose the new one. Only a superuser may switch them on again. A job with a role begins
+/// with the rights of the user of the session, who may have another role by default.
+const SETTINGS: &str = "DO $$ BEGIN
+        IF pg_catalog.current_setting('session_replication_role') OPERATOR(pg_catalog.=) 'replica' THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE =
+                'hwheel: session_replication_role is replica, so the triggers of the jobs are off';
+        END IF;
+    END $$;
+    SET ROLE NONE;
     SET default_transaction_isolation = 'read committed';
     SET idle_session_timeout = 0;
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings

@@ -395,6 +395,40 @@ fn an_installation_depends_on_no_setting_of_the_database() {
     }
 }
 
+/// A program that loads data may switch triggers off. A job that is scheduled while its run is under way
+/// would be lost at the end of the run.
+#[test]
+fn a_session_without_triggers_is_refused() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'q')");
+    let row = &db.rows("SELECT id, lease FROM hwheel.take('q')")[0];
+    let job = format!("{}, {}", row.get::<_, i64>(0), row.get::<_, i64>(1));
+    db.execute("SELECT hwheel.schedule('a', '2999-01-01', queue => 'q', payload => '1')");
+    let calls = [
+        format!("done({job})"),
+        format!("fail({job})"),
+        format!("snooze({job}, '1 s')"),
+        "schedule('b', now(), sql => 'note')".to_owned(),
+        "schedule_many('{b}', ARRAY[now()], sql => 'note')".to_owned(),
+    ];
+    let why = "session_replication_role is replica";
+    for call in &calls {
+        let refusal = db.refusal(&format!(
+            "SET session_replication_role = replica; SELECT hwheel.{call}"
+        ));
+        assert!(refusal.contains(why), "{call}: {refusal}");
+    }
+    set(&db, "session_replication_role = replica");
+    let mut node = db.spawn("n", &[]);
+    assert!(!node.ends());
+    assert!(node.log().contains(why), "{}", node.log());
+    db.execute(&format!(
+        "SET session_replication_role = origin; SELECT hwheel.{}",
+        calls[0]
+    ));
+    assert!(db.is("SELECT payload = '1' AND due > now() FROM hwheel.job"));
+}
+
 /// With a kind of plan switched off, queries look so expensive to the planner that it compiles them. That
 /// would take longer than a batch may.
 #[test]
