@@ -71,9 +71,19 @@ pub fn install(config: &Config) -> Result<(), String> {
                 let share = (tries + std::process::id()) % 8;
                 thread::sleep(Duration::from_millis(250 + 50 * u64::from(share)));
             }
-            Err(e) => return Err(describe(&e)),
+            Err(e) => return Err(describe_with_place(&e)),
         }
     }
+}
+
+/// The error, and the function that it comes from, which may be that of an event trigger of somebody else.
+fn describe_with_place(error: &Error) -> String {
+    let place = match error {
+        Error::Postgres(e) => e.as_db_error().and_then(DbError::where_),
+        Error::Silent(_) => None,
+    };
+    let line = place.and_then(|place| place.lines().next());
+    describe(error) + &line.map_or(String::new(), |line| format!(": {line}"))
 }
 
 /// Whether a lock was not to be had, or another transaction was in the way, such as one that

@@ -393,6 +393,18 @@ fn an_installation_depends_on_no_setting_of_the_database() {
             }
         }
     }
+    let db = server.database();
+    db.execute(
+        "CREATE FUNCTION public.log_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO ddl_log VALUES (now()); END';
+        CREATE TABLE ddl_log (at timestamptz);
+        CREATE EVENT TRIGGER log_ddl ON ddl_command_end EXECUTE FUNCTION public.log_ddl()",
+    );
+    let output = db.program(&["install"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("\"ddl_log\" does not exist (42P01): PL/pgSQL function public.log_ddl()"),
+        "{error}"
+    );
 }
 
 /// A program that loads data may switch triggers off. A job that is scheduled while its run is under way
