@@ -105,6 +105,59 @@ TEST(a_call_with_time_left_does_it_all)
 	CHECK_EQ(run.left, 0);
 }
 
+/* A timer that is moved to ever earlier times leaves slots without timers. */
+static void leave_slots(struct hwheel *w, hwheel_timer_t t)
+{
+	for (uint64_t i = 20000; i > 1; i--) {
+		CHECK_EQ(hwheel_timer_mod(w, t, i * MS, HWHEEL_ABS), i < 20000);
+		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
+	}
+}
+
+/* The number of calls, each of which stops as soon as it can. */
+static int calls_until(struct hwheel *w, uint64_t now_ns)
+{
+	struct hwheel_run run = at_most(0, 1);
+	int rounds = 0;
+
+	do {
+		CHECK_EQ(hwheel_advance(w, now_ns, NULL, 0, &run), 0);
+		CHECK(!run.left || run.next_ns <= now_ns);
+		rounds++;
+	} while (run.left);
+	CHECK_EQ(run.next_ns, HWHEEL_NEVER);
+	return rounds;
+}
+
+TEST(a_call_stops_among_slots_that_timers_have_left)
+{
+	for (uint32_t owned = 0; owned < 2; owned++) {
+		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .slots = 65536, .levels = 1,
+			       .owned = owned);
+		hwheel_timer_t t = ktap_timer_of(w, count, 0);
+
+		/* It looks for the next timer. */
+		calls = 0;
+		leave_slots(w, t);
+		CHECK(calls_until(w, 2 * MS) > 100);
+		CHECK_EQ(calls, 1);
+	}
+}
+
+TEST(a_call_stops_on_its_way_through_slots_that_timers_have_left)
+{
+	for (uint32_t owned = 0; owned < 2; owned++) {
+		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .slots = 65536, .levels = 1,
+			       .owned = owned);
+		hwheel_timer_t t = ktap_timer_of(w, count, 0);
+
+		calls = 0;
+		leave_slots(w, t);
+		CHECK(calls_until(w, 19000 * MS) > 100);
+		CHECK_EQ(calls, 1);
+	}
+}
+
 /* Work that fires nothing counts as well: entries of timers that were moved, and notes. */
 TEST(a_call_stops_among_timers_that_are_not_due)
 {

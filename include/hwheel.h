@@ -985,7 +985,7 @@ int hwheel_stop(struct hwheel *wheel);
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round
  * began. A call that stops at a bound has taken at least 32 timers, or has
- * fired one, or has come to a later slot. The next call goes on there. A
+ * fired one, or has passed a slot of the wheel. The next call goes on there. A
  * timer that is armed after the round has come to its thread waits for the
  * next round. So if every call is bounded, a timer that comes due fires in
  * the round that is under way or in the next one, however fast other threads

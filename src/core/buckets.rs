@@ -91,13 +91,13 @@ pub(super) struct Emptied<'b> {
     used: u32,
 }
 
-/// The first bucket that is not empty.
+/// The first bucket that is marked.
 pub(super) struct First {
     pub number: u32,
     /// The tick at which the hand enters its slot.
     pub entered: u64,
-    /// The first node of one of its lanes.
-    pub node: u32,
+    /// The first node of one of its lanes. `None` if the bucket is empty: it has lost its mark.
+    pub node: Option<u32>,
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -341,23 +341,23 @@ impl Buckets {
         firsts.find(|first| *first != 0)
     }
 
-    /// The first bucket that is not empty, behind that of the hand.
+    /// The first marked bucket behind that of the hand. An empty one loses its mark.
     #[inline(always)]
     pub fn first(&self, hand: u64) -> Option<First> {
-        loop {
-            let (number, entered) = self.first_marked(hand)?;
-            if let Some(node) = self.first_node(number) {
-                return Some(First {
-                    number,
-                    entered,
-                    node,
-                });
-            }
+        let (number, entered) = self.first_marked(hand)?;
+        let node = self.first_node(number);
+        if node.is_none() {
             self.clear_mark(number);
         }
+        Some(First {
+            number,
+            entered,
+            node,
+        })
     }
 
-    /// The same of a bucket that is marked, and may be empty.
+    /// The first marked bucket behind that of the hand, which may be empty: its number, and the
+    /// tick at which the hand enters its slot.
     #[inline]
     pub fn first_marked(&self, hand: u64) -> Option<(u32, u64)> {
         loop {

@@ -146,8 +146,7 @@ impl<'a> Drive<'a> {
         set: impl FnMut(u64),
     ) -> bool {
         let d = self.words();
-        self.wheel.sleep(&d, sleeper, &mut is_enough, set);
-        !d.collects.get()
+        self.wheel.sleep(&d, sleeper, &mut is_enough, set)
     }
 
     /// Hands back every pending timer; see `drain.rs`.

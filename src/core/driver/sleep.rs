@@ -19,12 +19,11 @@
 
 use super::words::{Driver, Settled};
 use crate::core::alarm::Sleeper;
-use crate::core::buckets::First;
 use crate::core::link::Link;
 use crate::core::record::Hot;
 use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER, STEP};
-use crate::core::tunables::SETTLE;
+use crate::core::tunables::{BATCH, SETTLE};
 use crate::core::wheel::Wheel;
 use crate::sync::{fence_after_rmw, Ordering};
 
@@ -37,13 +36,15 @@ impl Wheel {
     /// near to the clock: with ticks of 1 us every 9 hours, with ticks of 1 ms every 1.1 years. So
     /// does a timer of the system while nothing is pending. A loop may sleep without an end then,
     /// since each arm wakes it.
+    ///
+    /// False if the call was to stop before it had found the time.
     pub(super) fn sleep(
         &self,
         d: &Driver,
         sleeper: Sleeper,
         is_enough: &mut impl FnMut() -> bool,
         mut set: impl FnMut(u64),
-    ) {
+    ) -> bool {
         if sleeper == Sleeper::System {
             // Nobody calls before the timer goes off, unless there is something to do.
             d.is_awaited.set(true);
@@ -52,7 +53,8 @@ impl Wheel {
         self.alarm.begin_to_sleep();
         // sleep.look
         self.collect(d, is_enough);
-        let next = self.settle(d, d.is_awaited.get());
+        let settled = self.settle_until(d, d.is_awaited.get(), is_enough);
+        let next = settled.unwrap_or(d.hand.get());
         self.shared.count.entries.set(d.buckets.entries.get());
         self.set_next(next);
         let hand = self.gate.hand();
@@ -64,6 +66,23 @@ impl Wheel {
                 false => self.ticks.ns(tick),
             });
         });
+        settled.is_some() && !d.collects.get()
+    }
+
+    /// As `settle`, on to the end. `None` if that `is_enough` before.
+    #[inline(always)]
+    pub(super) fn settle_until(
+        &self,
+        d: &Driver,
+        exactly: bool,
+        is_enough: &mut impl FnMut() -> bool,
+    ) -> Option<u64> {
+        loop {
+            let settled = self.settle(d, exactly);
+            if settled.is_some() || is_enough() {
+                return settled;
+            }
+        }
     }
 
     /// The first tick at which a visit is wanted. Never later than the truth, and as exact as
@@ -72,38 +91,48 @@ impl Wheel {
     /// A busy loop calls again before that tick, and by then more entries are stale. So only a call
     /// at the announced time does this work, or a second call at the same tick. Such a call settles
     /// `exactly`.
-    pub(super) fn settle(&self, d: &Driver, exactly: bool) -> u64 {
+    ///
+    /// `None` behind some buckets that were empty and still had a mark: they have lost it, and the
+    /// next call goes on. Each move to an earlier tick may leave such a bucket.
+    fn settle(&self, d: &Driver, exactly: bool) -> Option<u64> {
         let hand = d.hand.get();
         d.settled.set(Settled::Enough);
         if d.is_interrupted() {
-            return hand;
+            return Some(hand);
         }
         if !exactly {
             d.settled.set(Settled::Unknown);
         }
-        let mut left = SETTLE;
+        let (mut left, mut empty) = (SETTLE, 0);
         while let Some(first) = d.buckets.first(hand) {
-            if !exactly || self.stays(d, &first) {
-                return d.buckets.least(first.number).max(first.entered);
+            let Some(node) = first.node else {
+                empty += 1;
+                if empty == BATCH {
+                    return None;
+                }
+                continue;
+            };
+            if !exactly || self.stays(d, first.number, node) {
+                return Some(d.buckets.least(first.number).max(first.entered));
             }
             if let Some(tick) = self.settle_bucket(d, first.number, &mut left) {
-                return tick.max(first.entered);
+                return Some(tick.max(first.entered));
             }
         }
-        NEVER
+        Some(NEVER)
     }
 
     /// Whether the first entry of a bucket stays, and no other entry there is earlier. Mostly, this
     /// is true.
     #[inline(always)]
-    fn stays(&self, d: &Driver, first: &First) -> bool {
-        let node = self.slab.records(first.node);
+    fn stays(&self, d: &Driver, number: u32, index: u32) -> bool {
+        let node = self.slab.records(index);
         let tick = node.entry().tick.get();
         // Relaxed: with an old value the driver comes early, or looks at the whole bucket.
         let state = StateWord(node.hot().state.load(Ordering::Relaxed));
-        let stays = tick == d.buckets.least(first.number) && state.due(d.hand.get()) <= tick;
+        let stays = tick == d.buckets.least(number) && state.due(d.hand.get()) <= tick;
         if stays {
-            d.settled.set(Settled::Timer(first.node, tick));
+            d.settled.set(Settled::Timer(index, tick));
         }
         stays
     }

@@ -54,21 +54,21 @@ pub(super) fn sweep<S: Sink>(
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(d.goal.get(), Ordering::Relaxed);
-            if is_last && v.sink.settles() {
-                next = wheel.settle(d, d.is_awaited.get());
+            let settles = is_last && v.sink.settles();
+            let exactly = settles && d.is_awaited.get();
+            let settled = wheel.settle_until(d, exactly, &mut || v.sink.is_enough());
+            if settles {
                 // A callback has asked for a visit that this sweep has made since.
                 is_last = wheel.alarm.next_visit() > d.goal.get();
-            } else {
-                next = wheel.settle(d, false);
-                if is_last {
-                    d.settled.set(Settled::Enough);
-                }
+            } else if is_last {
+                d.settled.set(Settled::Enough);
             }
-            if !is_last && v.sink.is_enough() {
-                // The next call is to come at once.
-                next = d.hand.get();
-                v.stop = true;
-            }
+            // Without a time, or if the caller waits no longer, the next call is to come at once.
+            v.stop = settled.is_none() || !is_last && v.sink.is_enough();
+            next = match v.stop {
+                true => next,
+                false => settled.unwrap_or(next),
+            };
         }
         // Its fence is also that of the last visit.end.
         wheel.set_next(next);
@@ -116,6 +116,10 @@ fn sweep_to<S: Sink>(d: &Driver, v: &mut Visits<'_, S>) {
         d.levels_left.set(level + 1);
         d.hand.set(entered);
         empty_levels(d, v);
+        // A slot may be empty, and there may be many.
+        if !v.stop {
+            v.stops_behind_one();
+        }
     }
 }
 
