@@ -41,6 +41,32 @@ SNOOZE = "SELECT hwheel.snooze(%s, %s, make_interval(secs => %s))"
 FAIL = "SELECT hwheel.fail(%s, %s, %s, make_interval(secs => %s), %s)"
 
 
+# The handlers of signals from before a worker set its own.
+handlers: dict[int, Any] = {}
+mask_of_thread = threading.local()
+
+
+def hold_signals() -> None:
+    """Python forgets a signal that reaches a new process before that has begun, and calls no handler
+    while the process waits for a lock. A pool of multiprocessing ends its processes by SIGTERM, and
+    would wait for such a process without end. So the thread that forks takes no signal meanwhile, and the
+    new process has the handlers from before."""
+    mask_of_thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+
+
+def release_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask_of_thread.mask)
+
+
+def begin_process() -> None:
+    while handlers:
+        signal.signal(*handlers.popitem())
+    release_signals()
+
+
+os.register_at_fork(before=hold_signals, after_in_parent=release_signals, after_in_child=begin_process)
+
+
 class Worker:
     """`conninfo` is a connection string of libpq. A lease lasts for `lease` seconds, and the
     worker extends it while the function runs, up to the timeout of the job. At the end of the
@@ -72,25 +98,22 @@ class Worker:
     def run(self) -> None:
         """Runs jobs until the process gets SIGTERM or SIGINT, or a thread calls stop(). A second
         signal is a KeyboardInterrupt."""
-        loop, process = asyncio.new_event_loop(), os.getpid()
-        before: dict[int, Any] = {}
+        loop = asyncio.new_event_loop()
 
         def end(number: int, frame: Any) -> None:
-            if process != os.getpid():  # A function has forked it.
-                signal.signal(number, before[number])
-                os.kill(os.getpid(), number)
-            elif self._is_stopped:
+            if self._is_stopped:
                 raise KeyboardInterrupt
             else:
                 self.stop()
 
         if threading.current_thread() is threading.main_thread():
-            before = {n: signal.signal(n, end) for n in (signal.SIGTERM, signal.SIGINT)}
+            handlers.update({n: signal.signal(n, end) for n in (signal.SIGTERM, signal.SIGINT)})
         try:
             loop.run_until_complete(self.serve())
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if threading.current_thread() is threading.main_thread():
+                while handlers:
+                    signal.signal(*handlers.popitem())
             loop.close()  # It does not wait for a coroutine that ignores its end.
 
     async def serve(self) -> None:
