@@ -482,7 +482,7 @@ fn queries(client: &mut Client) -> i64 {
     client.query_one(sql, &[]).expect("statistics").get(0)
 }
 
-/// Queries per minute while nothing is due. A node sends one every 6.5 s, so a few seconds more or
+/// Queries per minute while nothing is due. A node sends two every 6.5 s, so a few seconds more or
 /// less would change the result of a shorter measurement. The server also counts the transactions
 /// of autovacuum, up to twenty in this minute. So autovacuum is off meanwhile.
 fn idle_queries(db: &Database) -> i64 {
