@@ -63,12 +63,11 @@ pub(super) fn sweep<S: Sink>(
             } else if is_last {
                 d.settled.set(Settled::Enough);
             }
-            // Without a time, or if the caller waits no longer, the next call is to come at once.
-            v.stop = settled.is_none() || !is_last && v.sink.is_enough();
-            next = match v.stop {
-                true => next,
-                false => settled.unwrap_or(next),
-            };
+            match settled {
+                Some(tick) if is_last || !v.sink.is_enough() => next = tick,
+                // Without a time, or if the caller waits no longer, the next call is to come at once.
+                _ => v.stop = true,
+            }
         }
         // Its fence is also that of the last visit.end.
         wheel.set_next(next);
