@@ -1,6 +1,7 @@
 /*
- * Every function that works on a wheel, called with good arguments and with bad ones. A test says
- * what all of them return: where there is no wheel, in a forked child, or in another thread.
+ * Every function that works on a wheel, called with good arguments and with bad ones. A test checks
+ * that all of them return one error: of a call without a wheel, in a forked child, or in a thread that
+ * does not own the wheel.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -9,12 +10,13 @@
 
 #define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
 
-/* What the calls give to the library as their callback. */
+/* The callback of the timers. Each program defines it. */
 static void on_call(struct hwheel *w, const struct hwheel_event *e);
 
 /*
- * Every function that another thread than the owner may not call: its variant @n, or NO_MORE. The
- * variant 0 has good arguments, and the others bad ones. What a call writes are these.
+ * The functions that only the owner may call. Each has numbered variants, and returns NO_MORE behind
+ * the last one. Variant 0 has good arguments, and most others have bad ones. The calls write to the
+ * variables below.
  */
 enum { NO_MORE = 1000 };
 
@@ -102,7 +104,7 @@ VARIANTS(fd, ON(0, hwheel_fd(w)))
 VARIANTS(start, ON(0, hwheel_start(w)))
 VARIANTS(stop, ON(0, hwheel_stop(w)))
 VARIANTS(run_queued, ON(0, hwheel_run_queued(w)))
-/* These end what the others use, in this order. */
+/* These calls end the timer and the wheel, so they come last. */
 VARIANTS(shutdown_it, ON(0, hwheel_timer_shutdown(w, timer)) ON(1, hwheel_timer_shutdown(w, 0))
 	 ON(2, hwheel_timer_shutdown(w, JUNK)))
 VARIANTS(shutdown_sync, ON(0, hwheel_timer_shutdown_sync(w, timer))
@@ -112,7 +114,7 @@ VARIANTS(free_it, ON(0, hwheel_timer_free(w, timer)) ON(1, hwheel_timer_free(w, 
 VARIANTS(drain, ON(0, hwheel_drain(w, events, 2)) ON(1, hwheel_drain(w, NULL, 2))
 	 ON(2, hwheel_drain(w, events, 0)) ON(3, hwheel_drain(w, events, UINT32_MAX)))
 
-/* What each variant returns to the owner of a wheel with a manual clock; ANY_COUNT is 0 or above. */
+/* The results for the owner of a wheel with a manual clock. ANY_COUNT stands for 0 or more. */
 enum { ANY_COUNT = 2000 };
 
 static const struct function {

@@ -1762,7 +1762,7 @@ static void make_a_rare_call(void)
 
 static void random_call(void)
 {
-	/* Each from the number of the one before it on, out of a hundred. */
+	/* Of a hundred numbers, a call has those below its end, from the end of the call before. */
 	static const struct {
 		uint64_t end;
 		void (*make)(void);

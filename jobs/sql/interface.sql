@@ -155,7 +155,7 @@ BEGIN
 END $$;
 
 -- Refuses to write jobs in a session without triggers. There a job that is scheduled while its run is under
--- way would be lost at the end of that run, and nothing would look at what is scheduled.
+-- way would be lost at the end of that run, and no trigger would check new jobs.
 CREATE OR REPLACE FUNCTION hwheel._need_triggers() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -139,8 +139,8 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
     Ok(None)
 }
 
-/// What the statements here mean, and how long they may take, is not for the database or the user to
-/// say. PostgreSQL 17 has one limit more.
+/// Settings of the database or of the user change neither the meaning of these statements nor their time.
+/// PostgreSQL 17 has one limit more.
 const SETTINGS: &str = "
 SET LOCAL lock_timeout = '500 ms';
 SET LOCAL client_min_messages = warning;

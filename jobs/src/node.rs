@@ -184,10 +184,10 @@ pub fn give_up(why: &str) {
     }
 }
 
-/// Whether a pooler lets clients take turns in its sessions. What this program sets in a session would be
-/// set for the next client of that session, so a node looks before. Two connections tell: the server has a
-/// process for each, which stays the same. A pooler may take its sessions in any order, so one of the
-/// connections keeps its session for a while.
+/// Whether a pooler lets clients take turns in its sessions. A setting of a node would stay in the session
+/// for the next client, so a node looks before it sets one. Two connections show this: without a pooler the
+/// server has a process for each, which stays the same. A pooler may take its sessions in any order, so one
+/// of the connections keeps its session for a while.
 fn is_shared(config: &Config) -> Result<bool, Error> {
     let process = |client: &mut db::Client| -> Result<i32, Error> {
         let rows = client.query_once("SELECT pg_catalog.pg_backend_pid()", &[])?;

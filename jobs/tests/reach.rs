@@ -420,8 +420,8 @@ fn a_node_works_through_a_pooler_in_session_mode_and_users_in_transaction_mode()
         "{log}"
     );
 
-    // A node in transaction mode would lose its notifications and prepared statements, and what it sets
-    // would be set for others.
+    // A node in transaction mode would lose its notifications and prepared statements, and its
+    // settings would stay for others.
     let round = Pooler::new(&db, "server_round_robin = 1").expect("as the first one");
     for pooler in [&pooler, &round] {
         pooler.is_as_new();

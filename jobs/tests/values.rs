@@ -339,8 +339,8 @@ fn set(db: &Database, setting: &str) {
     ));
 }
 
-/// What the statements of the schema mean, how long they may take, and where tables belong, is not for the
-/// database to say.
+/// Settings of the database change neither the meaning of the statements that install the schema, nor
+/// their time, nor the place of the tables.
 #[test]
 fn an_installation_depends_on_no_setting_of_the_database() {
     let server = Server::start();

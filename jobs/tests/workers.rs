@@ -625,7 +625,7 @@ fn a_worker_that_cannot_work_says_so_and_ends() {
     }
 }
 
-/// In transaction mode a worker would lose its notifications, and what it sets would be set for others.
+/// In transaction mode a worker would lose its notifications, and its settings would stay for others.
 #[test]
 fn a_worker_at_a_pooler_in_transaction_mode_says_so_and_ends() {
     let server = Server::start();

@@ -36,8 +36,8 @@ pub(crate) struct Config {
 
 /// The calling thread, as the wheel needs it.
 pub(crate) trait Caller {
-    /// The wheel that it calls. A caller that has the wheel in it says so: a function then needs
-    /// one register for both.
+    /// The wheel that was called. A caller that contains it returns a reference to its own field, so
+    /// that a function needs one register for both.
     #[inline(always)]
     fn wheel<'a>(&'a self, called: &'a Wheel) -> &'a Wheel {
         called

@@ -54,9 +54,9 @@ func (w *Worker) connect(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // start makes the connection for calls. A pooler in transaction mode lets clients take turns in its
-// sessions, and what a worker sets in one would be set for the next client. Two connections tell: the
-// server has a process for each, which stays the same. Both are made at once, because a host may not
-// answer. The second one is not worth an error: it may be one too many.
+// sessions, and a setting of a worker would stay there for the next client. Two connections show this:
+// without a pooler the server has a process for each, which stays the same. Both are made at once,
+// because a host may not answer. The second one is not worth an error: it may be one too many.
 func (w *Worker) start(ctx context.Context) (err error) {
 	other := make(chan *pgx.Conn)
 	go func() {

@@ -64,7 +64,7 @@ impl Wheel {
         was.into()
     }
 
-    /// The short way to arm of the owner.
+    /// The short way of the owner to arm a timer.
     #[inline(never)]
     fn arm_owned(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         let wheel = caller.wheel(self);
@@ -88,7 +88,7 @@ impl Wheel {
         let link = Link(hot.link.load(Ordering::Relaxed));
         let when = (handle, tick, ns);
         let thread = number_of(identity);
-        // From the tick to that of the entry, and from the hand.
+        // The distance from the tick to the entry's tick. The sum is the entry's distance from the hand.
         let later = link.near_tick(handle).wrapping_sub(tick);
         if later.wrapping_add(beyond) <= beyond {
             return wheel.store_armed(hot, state, when, thread).into();

@@ -69,7 +69,7 @@ impl Wheel {
         settled.is_some() && !d.collects.get()
     }
 
-    /// As `settle`, on to the end. `None` if that `is_enough` before.
+    /// Settles until the time is found. `None` if the caller says before that it `is_enough`.
     #[inline(always)]
     pub(super) fn settle_until(
         &self,

@@ -177,9 +177,10 @@ export class Session {
     return client;
   }
 
-  // Makes the connection for calls. A pooler in transaction mode lets clients take turns in its sessions,
-  // and what a worker sets in one would be set for the next client. Two connections tell: the server has a
-  // process for each, which stays the same. The second one is not worth an error: it may be one too many.
+  // Makes the connection for calls. A pooler in transaction mode lets clients take turns in its sessions, and a
+  // setting of a worker would stay there for the next client. Two connections show this: without a pooler the
+  // server has a process for each, which stays the same. The second one is not worth an error: it may be one
+  // too many.
   async begin() {
     const made = await Promise.allSettled([this.connect(PROCESS), this.connect(PROCESS)]);
     const both = made.filter(({ status }) => status === 'fulfilled').map(({ value }) => value);

@@ -165,10 +165,10 @@ impl Shared {
         (self.dial)(hear, SESSION).await
     }
 
-    /// The connection for calls. A pooler in transaction mode lets clients take turns in its sessions, and
-    /// what a worker sets in one would be set for the next client. Two connections tell: the server has a
-    /// process for each, which stays the same. Both are made at once, because a host may not answer. The
-    /// second one is not worth an error: it may be one too many.
+    /// The connection for calls. A pooler in transaction mode lets clients take turns in its sessions, and a
+    /// setting of a worker would stay there for the next client. Two connections show this: without a pooler
+    /// the server has a process for each, which stays the same. Both are made at once, because a host may not
+    /// answer. The second one is not worth an error: it may be one too many.
     pub async fn first_link(&self) -> Result<Link, Failure> {
         let hear: Hear = Arc::new(|_| {});
         let there = tokio::spawn((self.dial)(hear.clone(), PROCESS));

@@ -47,10 +47,10 @@ class Database:
         return connection
 
     async def start(self) -> None:
-        """Makes the connection for calls. A pooler in transaction mode lets clients take turns in its
-        sessions, and what a worker sets in one would be set for the next client. Two connections tell: the
-        server has a process for each, which stays the same. Both are made at once, because a host may not
-        answer. The second one is not worth an error: it may be one too many."""
+        """Makes the connection for calls. A pooler in transaction mode lets clients take turns in its sessions,
+        and a setting of a worker would stay there for the next client. Two connections show this: without a
+        pooler the server has a process for each, which stays the same. Both are made at once, because a host
+        may not answer. The second one is not worth an error: it may be one too many."""
         made = await asyncio.gather(self.connect(PROCESS), self.connect(PROCESS), return_exceptions=True)
         both = [one for one in made if not isinstance(one, BaseException)]
 
