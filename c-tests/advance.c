@@ -8,18 +8,15 @@ enum { SHAPES = COUNT(shapes) };
 
 static uint64_t dice = 88172645463325252u;
 
-TEST(the_clock_is_what_was_said)
+WHEEL_TEST(the_clock_is_what_was_said, ktap_manual(0, 0, 0, 5))
 {
-	WHEEL w = ktap_manual(0, 0, 0, 5);
-
 	CHECK_EQ(ktap_now(w), 5);
 	CHECK_EQ(hwheel_advance(w, 12345678901, NULL, 0, NULL), 0);
 	CHECK_EQ(ktap_now(w), 12345678901);
 }
 
-TEST(a_step_back_is_held)
+MANUAL_TEST(a_step_back_is_held)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
@@ -113,9 +110,8 @@ TEST(a_small_batch_is_resumed)
 	}
 }
 
-TEST(between_batches_a_timer_can_be_cancelled_and_armed)
+MANUAL_TEST(between_batches_a_timer_can_be_cancelled_and_armed)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
 	hwheel_timer_t t[10];
 	unsigned seen = 0;
@@ -143,9 +139,8 @@ TEST(between_batches_a_timer_can_be_cancelled_and_armed)
 }
 
 /* An interrupted batch goes on in order although the time has moved on. */
-TEST(a_later_time_resumes_what_was_left)
+WHEEL_TEST(a_later_time_resumes_what_was_left, ktap_manual(0, 2, 4, 0))
 {
-	WHEEL w = ktap_manual(0, 2, 4, 0);
 	struct hwheel_event e;
 
 	for (uint64_t i = 0; i < 300; i++)
@@ -157,9 +152,8 @@ TEST(a_later_time_resumes_what_was_left)
 	CHECK_EQ(hwheel_advance(w, 10 * SEC, &e, 1, NULL), 0);
 }
 
-TEST(without_room_events_are_unclaimed)
+MANUAL_TEST(without_room_events_are_unclaimed)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t = 0;
 
@@ -184,10 +178,8 @@ static void drive_another(struct hwheel *w, const struct hwheel_event *e)
 	another = NULL;
 }
 
-TEST(a_callback_may_drive_another_wheel)
+MANUAL_TEST(a_callback_may_drive_another_wheel)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	another = ktap_manual(0, 0, 0, 0);
 	last = calls = 0;
 	CHECK_EQ(hwheel_once(another, MS, in_order, 0, 0, NULL), 0);
@@ -250,9 +242,8 @@ static void *advance_to_a_second(void *w)
 	return NULL;
 }
 
-TEST(a_second_driver_is_refused)
+MANUAL_TEST(a_second_driver_is_refused)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	pthread_t thread;
 	int same, later, drain;
@@ -273,9 +264,8 @@ TEST(a_second_driver_is_refused)
 	CHECK_EQ(ktap_now(w), SEC);
 }
 
-TEST(the_greatest_jump_fires_everything)
+MANUAL_TEST(the_greatest_jump_fires_everything)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[70];
 
 	for (int bit = 0; bit < 63; bit++)
@@ -307,11 +297,10 @@ TEST(a_leap_over_nothing_takes_no_time)
 }
 
 /* Where each of them was looked at again on the way it took 2.6 ms a timer. */
-TEST(far_timers_are_not_gone_through_again_and_again)
+WHEEL_TEST(far_timers_are_not_gone_through_again_and_again, ktap_manual(1000, 1, 256, 0))
 {
 	static struct hwheel_event events[64];
 	enum { TIMERS = 2000 };
-	WHEEL w = ktap_manual(1000, 1, 256, 0);
 	uint64_t begin, last = 0;
 	int n, fired = 0;
 

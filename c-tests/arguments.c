@@ -11,9 +11,8 @@ TEST(no_wheel_is_refused_everywhere)
 	ALL_RETURN(NULL, readers, -EINVAL);
 }
 
-TEST(a_needed_output_is_not_null)
+MANUAL_TEST(a_needed_output_is_not_null)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_armed(w, NULL, 0, SEC);
 
 	CHECK_EQ(hwheel_now(w, NULL), -EINVAL);
@@ -28,9 +27,8 @@ TEST(a_needed_output_is_not_null)
 	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 1);
 }
 
-TEST(unknown_flags_are_refused_and_change_nothing)
+MANUAL_TEST(unknown_flags_are_refused_and_change_nothing)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_armed(w, NULL, 0, SEC), made = JUNK;
 	uint64_t time = 0;
 
@@ -69,9 +67,8 @@ TEST(unknown_flags_are_refused_and_change_nothing)
 	CHECK_EQ(stats(w).live, 1);
 }
 
-TEST(a_period_is_not_zero)
+MANUAL_TEST(a_period_is_not_zero)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = JUNK;
 
 	CHECK_EQ(hwheel_every(w, MS, 0, 0, NULL, 0, 0, &t), -EINVAL);
@@ -80,9 +77,8 @@ TEST(a_period_is_not_zero)
 	CHECK_EQ(t, JUNK);
 }
 
-TEST(a_batch_has_a_size_that_can_be_returned)
+MANUAL_TEST(a_batch_has_a_size_that_can_be_returned)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	WHEEL system = ktap_made(NULL);
 	struct hwheel_event e;
 
@@ -100,9 +96,8 @@ TEST(a_batch_has_a_size_that_can_be_returned)
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 }
 
-TEST(a_manual_wheel_is_not_driven_by_a_system_clock)
+MANUAL_TEST(a_manual_wheel_is_not_driven_by_a_system_clock)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), -EINVAL);
@@ -112,9 +107,8 @@ TEST(a_manual_wheel_is_not_driven_by_a_system_clock)
 	CHECK_EQ(hwheel_stop(w), 0);
 }
 
-TEST(a_system_clock_is_not_advanced)
+CLOCK_TEST(a_system_clock_is_not_advanced)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), -EINVAL);
@@ -154,9 +148,8 @@ TEST(a_negative_time_arms_nothing)
 	}
 }
 
-TEST(a_negative_time_makes_nothing)
+MANUAL_TEST(a_negative_time_makes_nothing)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 77;
 
 	EACH(i) {
@@ -173,9 +166,8 @@ TEST(a_negative_time_makes_nothing)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(a_negative_time_does_not_move_a_key)
+MANUAL_TEST(a_negative_time_does_not_move_a_key)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 1, 0), 0);
@@ -212,9 +204,8 @@ TEST(a_negative_time_among_many_stops_none_of_the_others)
 }
 
 /* Never is a time to wait for, not one that a clock can show. */
-TEST(a_manual_clock_takes_no_negative_time_and_no_never)
+WHEEL_TEST(a_manual_clock_takes_no_negative_time_and_no_never, ktap_manual(0, 0, 0, 5 * SEC))
 {
-	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
@@ -227,9 +218,8 @@ TEST(a_manual_clock_takes_no_negative_time_and_no_never)
 }
 
 /* Nor can a wheel be made of one, and no call is bounded by one. */
-TEST(an_option_or_a_bound_is_not_negative)
+MANUAL_TEST(an_option_or_a_bound_is_not_negative)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	WHEEL system = ktap_made(NULL);
 	struct hwheel *none = NULL;
 	struct hwheel_event e;
@@ -289,9 +279,8 @@ TEST(armed_for_never_it_does_not_fire)
 }
 
 /* The longest delay there is, from a time that is not the first. */
-TEST(a_delay_beyond_the_end_of_time_does_not_wrap)
+WHEEL_TEST(a_delay_beyond_the_end_of_time_does_not_wrap, ktap_manual(0, 0, 0, 5 * SEC))
 {
-	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 
@@ -301,9 +290,8 @@ TEST(a_delay_beyond_the_end_of_time_does_not_wrap)
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 }
 
-TEST(from_never_to_soon_and_back)
+MANUAL_TEST(from_never_to_soon_and_back)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t = ktap_timer(w);
 
@@ -335,9 +323,8 @@ TEST(never_is_never_early_next_to_the_end)
 }
 
 /* A deadline below 2^63 whose tick ends after it. */
-TEST(a_deadline_in_the_last_tick_is_never)
+MANUAL_TEST(a_deadline_in_the_last_tick_is_never)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, HWHEEL_ABS), 0);

@@ -25,9 +25,8 @@ static void fires_at(struct hwheel *w, hwheel_timer_t t, uint64_t at)
 	CHECK_EQ(hwheel_advance(w, at + 100 * SEC, e, 2, NULL), 0);
 }
 
-TEST(a_new_timer_is_not_armed)
+MANUAL_TEST(a_new_timer_is_not_armed)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 	uint64_t ns = JUNK;
@@ -38,9 +37,8 @@ TEST(a_new_timer_is_not_armed)
 	CHECK_EQ(hwheel_advance(w, 3600 * SEC, &e, 1, NULL), 0);
 }
 
-TEST(an_event_says_what_was_asked_for)
+MANUAL_TEST(an_event_says_what_was_asked_for)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer_of(w, NULL, UINT64_C(0xfedcba9876543210));
 	struct hwheel_event e;
 
@@ -54,9 +52,8 @@ TEST(an_event_says_what_was_asked_for)
 	CHECK_EQ(e.flags, 0);
 }
 
-TEST(a_callback_is_told_the_same)
+MANUAL_TEST(a_callback_is_told_the_same)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_armed(w, record, 7, 10 * MS + 1);
 	struct hwheel_event e;
 
@@ -71,9 +68,8 @@ TEST(a_callback_is_told_the_same)
 	CHECK_EQ(seen.flags, 0);
 }
 
-TEST(mod_arms_and_moves)
+MANUAL_TEST(mod_arms_and_moves)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -88,9 +84,8 @@ TEST(mod_arms_and_moves)
 	CHECK_EQ(ktap_left(w, t), 5 * MS);
 }
 
-TEST(a_delay_counts_from_now)
+WHEEL_TEST(a_delay_counts_from_now, ktap_manual(0, 0, 0, 7 * SEC + 1))
 {
-	WHEEL w = ktap_manual(0, 0, 0, 7 * SEC + 1);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -98,9 +93,8 @@ TEST(a_delay_counts_from_now)
 	fires_at(w, t, 7 * SEC + 11 * MS);
 }
 
-TEST(abstime_is_a_deadline)
+WHEEL_TEST(abstime_is_a_deadline, ktap_manual(0, 0, 0, 7 * SEC))
 {
-	WHEEL w = ktap_manual(0, 0, 0, 7 * SEC);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 8 * SEC, HWHEEL_ABS), 0);
@@ -114,9 +108,8 @@ TEST(abstime_is_a_deadline)
 	fires_at(w, t, 7 * SEC + MS);
 }
 
-TEST(reduce_only_makes_it_earlier)
+MANUAL_TEST(reduce_only_makes_it_earlier)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 20 * MS, HWHEEL_REDUCE), 0);
@@ -133,9 +126,8 @@ TEST(reduce_only_makes_it_earlier)
 	CHECK_EQ(ktap_left(w, t), 10 * MS);
 }
 
-TEST(mod_pending_does_not_arm)
+MANUAL_TEST(mod_pending_does_not_arm)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 	uint64_t ns = JUNK;
 	struct hwheel_event e;
@@ -153,9 +145,8 @@ TEST(mod_pending_does_not_arm)
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 }
 
-TEST(remaining_runs_down_to_zero)
+WHEEL_TEST(remaining_runs_down_to_zero, ktap_manual(10 * MS, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(10 * MS, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 

@@ -32,9 +32,8 @@ static void dawdle(struct hwheel *w, const struct hwheel_event *e)
 	ktap_sleep_ms(2);
 }
 
-TEST(a_call_stops_after_so_many_and_the_next_continues_in_order)
+WHEEL_TEST(a_call_stops_after_so_many_and_the_next_continues_in_order, wheel())
 {
-	WHEEL w = wheel();
 	struct hwheel_run run = at_most(3, 0);
 
 	for (uint64_t i = 0; i < 10; i++)
@@ -52,9 +51,8 @@ TEST(a_call_stops_after_so_many_and_the_next_continues_in_order)
 }
 
 /* Each call has its own bounds, and one without any does it all. */
-TEST(the_next_call_has_bounds_of_its_own)
+WHEEL_TEST(the_next_call_has_bounds_of_its_own, wheel())
 {
-	WHEEL w = wheel();
 	struct hwheel_run one = at_most(1, 0), none = at_most(0, 0);
 
 	for (uint64_t i = 0; i < 10; i++)
@@ -70,9 +68,8 @@ TEST(the_next_call_has_bounds_of_its_own)
 	CHECK_EQ(calls, 20);
 }
 
-TEST(a_call_stops_after_so_long)
+WHEEL_TEST(a_call_stops_after_so_long, wheel())
 {
-	WHEEL w = wheel();
 	struct hwheel_run run = at_most(0, MS);
 	unsigned rounds = 0;
 
@@ -90,9 +87,8 @@ TEST(a_call_stops_after_so_long)
 }
 
 /* As long as there is time, it goes on. */
-TEST(a_call_with_time_left_does_it_all)
+WHEEL_TEST(a_call_with_time_left_does_it_all, wheel())
 {
-	WHEEL w = wheel();
 	struct hwheel_run run = at_most(0, 3600 * SEC);
 
 	for (uint64_t i = 0; i < 1000; i += 2) {
@@ -149,9 +145,8 @@ TEST_OF(a_call_stops_on_its_way_through_slots_that_timers_have_left,
 	stop_among_slots(19000 * MS))
 
 /* Work that fires nothing counts as well: entries of timers that were moved, and notes. */
-TEST(a_call_stops_among_timers_that_are_not_due)
+MANUAL_TEST(a_call_stops_among_timers_that_are_not_due)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 1);
 	static hwheel_timer_t t[5000];
 	int rounds = 0;
@@ -176,9 +171,8 @@ TEST(a_call_stops_among_timers_that_are_not_due)
 	CHECK_EQ(stats(w).fired, 5000);
 }
 
-TEST(a_full_array_says_that_work_is_left)
+MANUAL_TEST(a_full_array_says_that_work_is_left)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 0);
 	struct hwheel_event e[4];
 
@@ -191,9 +185,8 @@ TEST(a_full_array_says_that_work_is_left)
 }
 
 /* An earlier time leaves the clock where it is; what was left is run. */
-TEST(what_is_due_runs_without_moving_the_clock)
+MANUAL_TEST(what_is_due_runs_without_moving_the_clock)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(2, 0);
 	struct hwheel_event e[8];
 
@@ -209,10 +202,9 @@ TEST(what_is_due_runs_without_moving_the_clock)
 	CHECK_EQ(e[0].cookie, 9);
 }
 
-TEST(a_system_clock_has_bounds_too)
+CLOCK_TEST(a_system_clock_has_bounds_too)
 {
 	struct hwheel_run run = at_most(3, 0);
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e[8];
 
 	CHECK(hwheel_fd(w) >= 0);
@@ -225,9 +217,8 @@ TEST(a_system_clock_has_bounds_too)
 	CHECK_EQ(run.left, 0);
 }
 
-TEST(wrong_bounds_are_refused_and_nothing_runs)
+MANUAL_TEST(wrong_bounds_are_refused_and_nothing_runs)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct { struct hwheel_run known; uint64_t tail; } newer;
 	struct hwheel_run run;
 	struct hwheel_event e;
@@ -263,9 +254,8 @@ TEST(wrong_bounds_are_refused_and_nothing_runs)
  * Each turn arms more new timers than its call can take. Those that are due fire all the same, and
  * the first of them first, though it was armed last.
  */
-TEST(notes_do_not_keep_a_due_timer_waiting)
+WHEEL_TEST(notes_do_not_keep_a_due_timer_waiting, wheel())
 {
-	WHEEL w = wheel();
 	struct hwheel_run run = at_most(0, 1);
 	unsigned turns = 0;
 
@@ -281,9 +271,8 @@ TEST(notes_do_not_keep_a_due_timer_waiting)
 }
 
 /* With a tick of a microsecond, a jump of centuries has many steps. */
-TEST(a_jump_of_the_clock_is_bounded_too)
+WHEEL_TEST(a_jump_of_the_clock_is_bounded_too, ktap_manual(1000, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(1000, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 1);
 	unsigned turns = 0;
 

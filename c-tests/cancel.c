@@ -78,9 +78,8 @@ TEST(shutdown_is_for_good)
 	}
 }
 
-TEST(free_says_whether_it_was_armed)
+MANUAL_TEST(free_says_whether_it_was_armed)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w), u = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -91,11 +90,10 @@ TEST(free_says_whether_it_was_armed)
 	fires_nothing(w);
 }
 
-TEST(a_handle_is_not_used_twice)
+MANUAL_TEST(a_handle_is_not_used_twice)
 {
 	enum { N = 100000 };
 	static hwheel_timer_t t[N];
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 
 	for (int i = 0; i < N; i++) {
 		t[i] = ktap_timer(w);
@@ -173,9 +171,8 @@ static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
 				-ESTALE);
 }
 
-TEST(garbage_is_stale)
+MANUAL_TEST(garbage_is_stale)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
 	uint64_t x = 88172645463325252u;
 
@@ -198,10 +195,9 @@ TEST(garbage_is_stale)
 }
 
 /* Also if the handles next to it are those of other timers, young or old. */
-TEST(garbage_is_stale_beside_many_timers)
+MANUAL_TEST(garbage_is_stale_beside_many_timers)
 {
 	enum { MANY = 1000, SOME = 20 };
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	static hwheel_timer_t t[MANY];
 
 	for (int i = 0; i < MANY; i++) {
@@ -248,9 +244,8 @@ static void shut_self(struct hwheel *w, const struct hwheel_event *e)
 	in_callback.mod = hwheel_timer_mod(w, e->timer, MS, 0);
 }
 
-TEST(a_callback_shuts_its_own_timer_down)
+MANUAL_TEST(a_callback_shuts_its_own_timer_down)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer_of(w, shut_self, 0);
 
 	memset(&in_callback, 0, sizeof in_callback);

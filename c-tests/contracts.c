@@ -3,10 +3,9 @@
 #include "ktap.h"
 
 /* Each call that leaves due timers makes a new edge. */
-TEST(edge_triggered_polling_loses_nothing)
+CLOCK_TEST(edge_triggered_polling_loses_nothing)
 {
 	enum { N = 20 };
-	WHEEL w = ktap_made(NULL);
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	int ep = epoll_create1(EPOLL_CLOEXEC), seen = 0;
 
@@ -82,9 +81,8 @@ TEST_OF(a_refused_poll_loses_no_edge, wait_in_a_crowd(EPOLLET))
 TEST_OF(no_poll_is_refused_with_oneshot, CHECK_EQ(wait_in_a_crowd(EPOLLONESHOT), 0))
 
 /* As that of a new descriptor: a poll finds nothing, and ends that. */
-TEST(a_descriptor_may_be_readable_with_nothing_due)
+CLOCK_TEST(a_descriptor_may_be_readable_with_nothing_due)
 {
-	WHEEL w = ktap_made(NULL);
 	struct epoll_event event = { .events = EPOLLIN };
 	struct hwheel_event e;
 	int ep = epoll_create1(EPOLL_CLOEXEC);
@@ -98,9 +96,8 @@ TEST(a_descriptor_may_be_readable_with_nothing_due)
 }
 
 /* The pattern of hwheel_timer_delete(): the object's handle of now decides. */
-TEST(an_event_in_the_array_is_told_by_its_handle)
+MANUAL_TEST(an_event_in_the_array_is_told_by_its_handle)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t object[2] = { 0, 0 };
 	struct hwheel_event e[2];
 	int handled = 0;

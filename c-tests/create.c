@@ -37,9 +37,8 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
-TEST(null_options_are_the_defaults)
+CLOCK_TEST(null_options_are_the_defaults)
 {
-	WHEEL w = ktap_made(NULL);
 	uint64_t before = clock_ns(CLOCK_MONOTONIC), now = ktap_now(w);
 
 	CHECK(before <= now && now <= clock_ns(CLOCK_MONOTONIC));
@@ -53,9 +52,8 @@ TEST(zeroed_options_with_a_size_are_the_defaults)
 	accept(&o);
 }
 
-TEST(the_default_tick_is_a_millisecond)
+MANUAL_TEST(the_default_tick_is_a_millisecond)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_once(w, 1, NULL, 0, 0, NULL), 0);
@@ -218,10 +216,8 @@ TEST(one_to_eight_levels_of_slots_that_are_a_power_of_two)
 
 TEST_OF(destroying_nothing_is_nothing, CHECK_EQ(hwheel_destroy(NULL), 0))
 
-TEST(armed_timers_do_not_fire_when_it_is_destroyed)
+MANUAL_TEST(armed_timers_do_not_fire_when_it_is_destroyed)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	for (int i = 0; i < 1000; i++)
 		CHECK_EQ(hwheel_once(w, MS * (uint64_t)i, NULL, 0, 0, NULL), 0);
 }

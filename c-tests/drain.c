@@ -88,9 +88,8 @@ TEST(every_timer_that_has_not_fired_exactly_once)
 	}
 }
 
-TEST(a_drained_event_says_when_it_was_due)
+MANUAL_TEST(a_drained_event_says_when_it_was_due)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	hwheel_timer_t u = 0;
 
@@ -105,9 +104,8 @@ TEST(a_drained_event_says_when_it_was_due)
 }
 
 /* The first call shuts the wheel down, also before the last batch. */
-TEST(arms_between_batches_are_refused)
+MANUAL_TEST(arms_between_batches_are_refused)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t u[3];
 
@@ -127,9 +125,8 @@ TEST(arms_between_batches_are_refused)
 }
 
 /* A drain hands back the timers that a full batch of an advance has left. */
-TEST(what_was_due_but_not_fetched_is_handed_back)
+MANUAL_TEST(what_was_due_but_not_fetched_is_handed_back)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[N];
 	uint64_t fired = 0;
 
@@ -147,9 +144,8 @@ TEST(what_was_due_but_not_fetched_is_handed_back)
 	CHECK_EQ(hwheel_advance(w, 2 * SEC, e, N, NULL), 0);
 }
 
-TEST(timers_that_are_due_never_are_handed_back)
+MANUAL_TEST(timers_that_are_due_never_are_handed_back)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 
 	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 3, 0, NULL), 0);
@@ -158,9 +154,8 @@ TEST(timers_that_are_due_never_are_handed_back)
 	CHECK(e[0].deadline_ns == HWHEEL_NEVER);
 }
 
-TEST(a_started_wheel_is_not_drained)
+CLOCK_TEST(a_started_wheel_is_not_drained)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e[2];
 
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 1, 0, NULL), 0);
@@ -185,10 +180,8 @@ static struct hwheel *drained(uint32_t clock)
 	return w;
 }
 
-TEST(it_cannot_be_started)
+WHEEL_TEST(it_cannot_be_started, drained(HWHEEL_CLOCK_MONOTONIC))
 {
-	WHEEL w = drained(HWHEEL_CLOCK_MONOTONIC);
-
 	CHECK_EQ(hwheel_start(w), -ESHUTDOWN);
 	/* and is as before: still driven by nobody */
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
@@ -196,10 +189,8 @@ TEST(it_cannot_be_started)
 	CHECK_EQ(hwheel_start(w), -ESHUTDOWN);
 }
 
-TEST(its_keys_cannot_be_set_or_moved)
+WHEEL_TEST(its_keys_cannot_be_set_or_moved, drained(HWHEEL_CLOCK_MANUAL))
 {
-	WHEEL w = drained(HWHEEL_CLOCK_MANUAL);
-
 	CHECK_EQ(hwheel_key_set(w, NUMBER(7), SEC, NULL, 0, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_key_mod(w, NUMBER(7), SEC, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_key_set(w, "k", 1, SEC, NULL, 0, 0), -ESHUTDOWN);
@@ -213,13 +204,12 @@ TEST(its_keys_cannot_be_set_or_moved)
 }
 
 /* Every function that makes or arms a timer, with every flag. */
-TEST(it_takes_no_timer_and_arms_none)
+MANUAL_TEST(it_takes_no_timer_and_arms_none)
 {
 	static const uint32_t flags[] = {
 		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
 		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
 	};
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t, resting, none = 77;
 	uint64_t time = SEC;
 	struct hwheel_event e;
@@ -259,9 +249,8 @@ TEST(it_takes_no_timer_and_arms_none)
 }
 
 /* Where the hand went over 2^35 ticks at a time, that took 4 s. */
-TEST(its_clock_leaps_over_nothing)
+WHEEL_TEST(its_clock_leaps_over_nothing, ktap_manual(1000, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(1000, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t begin;
 

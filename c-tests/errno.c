@@ -207,10 +207,8 @@ TEST(refusals_leave_errno_alone)
 	QUIET(hwheel_destroy(w), 0);
 }
 
-TEST(waiting_leaves_errno_alone)
+THREAD_TEST(waiting_leaves_errno_alone)
 {
-	WHEEL w = ktap_started(NULL);
-
 	for (int i = 0; i < 200; i++) {
 		hwheel_timer_t t = 0;
 		int answer, after;

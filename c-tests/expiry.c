@@ -3,9 +3,8 @@
 #include <sys/epoll.h>
 #include "ktap.h"
 
-TEST(the_earliest_counts)
+MANUAL_TEST(the_earliest_counts)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
@@ -88,11 +87,10 @@ TEST_OF(it_names_a_time_that_a_timer_was_armed_for, storm(1))
 TEST_OF(it_is_exact_while_timers_are_armed_and_fire, storm(0))
 
 /* Before it sleeps the driver looks at up to 64 timers that were cancelled or moved. */
-TEST(a_poll_makes_it_exact)
+CLOCK_TEST(a_poll_makes_it_exact)
 {
 	enum { MANY = 64 };
 	hwheel_timer_t t[MANY], moved;
-	WHEEL w = ktap_made(NULL);
 	uint64_t now;
 
 	CHECK(hwheel_fd(w) >= 0);
@@ -118,10 +116,9 @@ TEST(a_poll_makes_it_exact)
 }
 
 /* It may still return a time after all are cancelled, but only for their ticks. */
-TEST(of_many_cancelled_timers_it_says_little)
+MANUAL_TEST(of_many_cancelled_timers_it_says_little)
 {
 	enum { N = 5000, TICKS = 7 };
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
 	static hwheel_timer_t t[N];
 
@@ -145,10 +142,9 @@ TEST(of_many_cancelled_timers_it_says_little)
 }
 
 /* Drive from expiry to expiry: each timer at its tick, none late. */
-TEST(an_event_loop_can_live_on_it)
+MANUAL_TEST(an_event_loop_can_live_on_it)
 {
 	enum { N = 1000 };
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	static struct hwheel_event e[N];
 	uint64_t x = 88172645463325252u, ns = 0, last = 0;
 	int fired = 0, rounds = 0;
@@ -170,9 +166,8 @@ TEST(an_event_loop_can_live_on_it)
 }
 
 /* A bound leaves more timers than hwheel_next_expiry() looks at one by one. */
-TEST(what_a_bound_left_of_a_crowd_is_due_now)
+MANUAL_TEST(what_a_bound_left_of_a_crowd_is_due_now)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 10 };
 	struct hwheel_event e[20];
 
@@ -184,9 +179,8 @@ TEST(what_a_bound_left_of_a_crowd_is_due_now)
 }
 
 /* Its entry is in the slot that the hand comes to last. */
-TEST(a_cancelled_timer_a_turn_away_does_not_count)
+WHEEL_TEST(a_cancelled_timer_a_turn_away_does_not_count, ktap_manual(0, 1, 64, 0))
 {
-	WHEEL w = ktap_manual(0, 1, 64, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	for (uint64_t i = 62; i < 66; i++) {
@@ -203,9 +197,8 @@ static void *advance_a_little(void *w)
 	return NULL;
 }
 
-TEST(it_is_not_late_while_another_thread_drives)
+MANUAL_TEST(it_is_not_late_while_another_thread_drives)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	pthread_t thread;
 	uint64_t next;
 
@@ -436,9 +429,8 @@ static void end(pthread_t thread)
 
 enum { TIMERS = 50000 };
 
-TEST(advance_is_not_disturbed)
+WHEEL_TEST(advance_is_not_disturbed, ktap_manual(MS, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(MS, 0, 0, 0);
 	struct hwheel_event events[64];
 	pthread_t thread;
 	long refused = 0, fired = 0, kept = 0;
@@ -465,11 +457,10 @@ TEST(advance_is_not_disturbed)
 }
 
 /* A poll that is refused would never see another edge. */
-TEST(an_edge_is_not_lost)
+CLOCK_TEST(an_edge_is_not_lost)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	struct hwheel_event events[64];
-	WHEEL w = ktap_made(NULL);
 	pthread_t thread;
 	int fd, loop = epoll_create1(0);
 
@@ -499,9 +490,8 @@ static void beat(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&beats, 1);
 }
 
-TEST(asking_does_not_disturb_the_tick_thread)
+THREAD_TEST(asking_does_not_disturb_the_tick_thread)
 {
-	WHEEL w = ktap_started(NULL);
 	pthread_t threads[2];
 
 	beats = 0;
@@ -519,10 +509,8 @@ static void compare(struct hwheel *w, const struct hwheel_event *e)
 	CHECK(ktap_next(w) <= (e->deadline_ns < SEC ? e->deadline_ns + MS : 2 * SEC));
 }
 
-TEST(in_a_sweep_it_is_not_too_late)
+WHEEL_TEST(in_a_sweep_it_is_not_too_late, ktap_manual(MS, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(MS, 0, 0, 0);
-
 	CHECK_EQ(hwheel_once(w, 2 * SEC, NULL, 0, HWHEEL_ABS, NULL), 0);
 	for (int i = 1; i <= 1000; i++)
 		CHECK_EQ(hwheel_once(w, (uint64_t)i * MS, compare, 0, HWHEEL_ABS, NULL), 0);
@@ -531,9 +519,8 @@ TEST(in_a_sweep_it_is_not_too_late)
 }
 
 /* As many were due as the array has room for. */
-TEST(after_a_full_batch_it_names_what_is_left)
+WHEEL_TEST(after_a_full_batch_it_names_what_is_left, ktap_manual(MS, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(MS, 0, 0, 0);
 	struct hwheel_event events[4];
 
 	for (int i = 0; i < 4; i++)
@@ -549,9 +536,8 @@ TEST(after_a_full_batch_it_names_what_is_left)
 }
 
 /* Where the tick thread sleeps it is as exact as without one. */
-TEST(beside_the_tick_thread_it_is_exact)
+THREAD_TEST(beside_the_tick_thread_it_is_exact)
 {
-	WHEEL w = ktap_started(NULL);
 	uint64_t now, next;
 	hwheel_timer_t t;
 

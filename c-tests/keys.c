@@ -7,10 +7,8 @@
 
 static struct hwheel_event events[ROOM];
 
-TEST(every_call_says_what_it_found)
+MANUAL_TEST(every_call_says_what_it_found)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
@@ -29,9 +27,8 @@ TEST(every_call_says_what_it_found)
 	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 0);
 }
 
-TEST(bad_arguments_change_nothing)
+MANUAL_TEST(bad_arguments_change_nothing)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	const char key[256] = "key";
 	const uint32_t lengths[] = { 0, 256, UINT32_MAX };
 
@@ -48,9 +45,8 @@ TEST(bad_arguments_change_nothing)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(keys_are_bytes_of_any_kind_and_are_copied)
+MANUAL_TEST(keys_are_bytes_of_any_kind_and_are_copied)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	uint64_t number = 42;
 	char key[255];
 
@@ -73,9 +69,8 @@ TEST(keys_are_bytes_of_any_kind_and_are_copied)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(a_number_is_the_key_of_its_bytes)
+MANUAL_TEST(a_number_is_the_key_of_its_bytes)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	const uint64_t ids[] = { 0, 1, UINT64_C(1) << 63, UINT64_MAX };
 
 	CHECK_EQ(hwheel_key_set(NULL, NUMBER(1), MS, NULL, 0, 0), -EINVAL);
@@ -105,10 +100,8 @@ TEST(a_number_is_the_key_of_its_bytes)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(it_fires_once_and_is_gone)
+MANUAL_TEST(it_fires_once_and_is_gone)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 7, 0), 0);
 	CHECK_EQ(hwheel_advance(w, 5 * MS - 1, events, ROOM, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 5 * MS, events, ROOM, NULL), 1);
@@ -139,10 +132,8 @@ static void note(struct hwheel *w, const struct hwheel_event *e)
 	seen[calls++ % ROOM] = e->cookie;
 }
 
-TEST(set_takes_deadline_callback_and_cookie)
+MANUAL_TEST(set_takes_deadline_callback_and_cookie)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	calls = 0;
 	/* the same function, another one, and none */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 1, 0), 0);
@@ -164,10 +155,8 @@ TEST(set_takes_deadline_callback_and_cookie)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(never_is_a_deadline_to_move_away_from)
+MANUAL_TEST(never_is_a_deadline_to_move_away_from)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), HWHEEL_NEVER, NULL, 1, 0), 0);
 	CHECK_EQ(hwheel_advance(w, 1000 * SEC, events, ROOM, NULL), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
@@ -190,10 +179,8 @@ static void set_again(struct hwheel *w, const struct hwheel_event *e)
 		answers[3] = hwheel_key_set(w, KEY("a"), 0, set_again, e->cookie + 1, 0);
 }
 
-TEST(a_callback_may_set_its_own_key_again)
+MANUAL_TEST(a_callback_may_set_its_own_key_again)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	calls = 0;
 	answers[3] = -1;
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, set_again, 1, 0), 0);
@@ -209,9 +196,8 @@ TEST(a_callback_may_set_its_own_key_again)
 	CHECK_EQ(seen[2], 3);
 }
 
-TEST(drain_hands_back_and_empties)
+MANUAL_TEST(drain_hands_back_and_empties)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	uint64_t sum = 0;
 	int n;
 
@@ -238,18 +224,14 @@ TEST(drain_hands_back_and_empties)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(destroy_frees_what_is_pending)
+MANUAL_TEST(destroy_frees_what_is_pending)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	for (uint64_t i = 0; i < 10000; i++)
 		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, (i + 1) * SEC, note, i, 0), 0);
 }
 
-TEST(at_the_limit_the_old_timer_stays)
+WHEEL_TEST(at_the_limit_the_old_timer_stays, MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1))
 {
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1);
-
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 2, 0), -ENOSPC);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 2 * MS, note, 3, 0), -ENOSPC);
@@ -261,9 +243,8 @@ TEST(at_the_limit_the_old_timer_stays)
 	CHECK_EQ(hwheel_key_delete(w, KEY("b")), 1);
 }
 
-TEST(each_set_is_counted_by_how_it_ended)
+MANUAL_TEST(each_set_is_counted_by_how_it_ended)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
 
 	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 0, 0), 0);
@@ -313,9 +294,8 @@ static void destroy_the_copy(void)
 	CHECK_EQ(hwheel_destroy(of_parent), 0);
 }
 
-TEST(a_child_destroys_its_copy_whoever_held_a_lock)
+MANUAL_TEST(a_child_destroys_its_copy_whoever_held_a_lock)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	pthread_t thread;
 
 	of_parent = w;

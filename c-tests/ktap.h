@@ -226,6 +226,21 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 		    .slots = slots, .start_ns = start_ns);
 }
 
+/* A test with a wheel, w, which is destroyed at its end. */
+#define WHEEL_TEST(name, made) \
+	static void name##_with(struct hwheel *w); \
+	TEST(name) \
+	{ \
+		WHEEL w = made; \
+		name##_with(w); \
+	} \
+	static void name##_with(struct hwheel *w)
+
+/* The wheel has a manual clock, or the system's; or its tick thread drives it. */
+#define MANUAL_TEST(name) WHEEL_TEST(name, ktap_manual(0, 0, 0, 0))
+#define CLOCK_TEST(name) WHEEL_TEST(name, ktap_made(NULL))
+#define THREAD_TEST(name) WHEEL_TEST(name, ktap_started(NULL))
+
 /* A timer. */
 static inline hwheel_timer_t ktap_timer_of(struct hwheel *w, hwheel_fn fn, uint64_t cookie)
 {

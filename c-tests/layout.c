@@ -108,10 +108,8 @@ static struct hwheel *from_bytes(void)
 	return w;
 }
 
-TEST(options_are_read_at_these_offsets)
+WHEEL_TEST(options_are_read_at_these_offsets, from_bytes())
 {
-	WHEEL w = from_bytes();
-
 	CHECK_EQ(ktap_now(w), 1000 * SEC);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(hwheel_once(w, 1, NULL, 0, 0, NULL), 0);

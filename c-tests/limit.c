@@ -35,9 +35,8 @@ TEST(the_limit_is_exact)
 	}
 }
 
-TEST(there_is_room_again_after_free)
+WHEEL_TEST(there_is_room_again_after_free, limited(3))
 {
-	WHEEL w = limited(3);
 	hwheel_timer_t t[3];
 
 	for (int i = 0; i < 3; i++)
@@ -52,9 +51,8 @@ TEST(there_is_room_again_after_free)
 	full(w);
 }
 
-TEST(there_is_room_again_when_one_has_fired)
+WHEEL_TEST(there_is_room_again_when_one_has_fired, limited(2))
 {
-	WHEEL w = limited(2);
 	struct hwheel_event e[4];
 	hwheel_timer_t t = 0;
 
@@ -71,9 +69,8 @@ TEST(there_is_room_again_when_one_has_fired)
 	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
 }
 
-TEST(a_full_wheel_still_moves_its_timers)
+WHEEL_TEST(a_full_wheel_still_moves_its_timers, limited(1))
 {
-	WHEEL w = limited(1);
 	struct hwheel_event e[2];
 	hwheel_timer_t t = ktap_timer(w);
 

@@ -201,9 +201,8 @@ TEST(memory_follows_the_timers_whatever_the_calls_and_the_driver)
 }
 
 /* Many calls: ten million arms, each shorter than the last one of its timer. */
-TEST(ten_million_ever_shorter_arms_stay_bounded)
+MANUAL_TEST(ten_million_ever_shorter_arms_stay_bounded)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t[10];
 	uint64_t before = 0;
 
@@ -224,12 +223,11 @@ TEST(ten_million_ever_shorter_arms_stay_bounded)
 }
 
 /* None that lives is lost when its entry moves, and each fires at its tick. */
-TEST(each_fires_at_its_tick_however_often_it_moves)
+WHEEL_TEST(each_fires_at_its_tick_however_often_it_moves, ktap_manual(0, 2, 16, 0))
 {
 	enum { N = 20000 };
 	static hwheel_timer_t t[N];
 	static uint64_t at[N];
-	WHEEL w = ktap_manual(0, 2, 16, 0);
 	static struct hwheel_event e[N];
 	uint64_t x = 1, fired = 0;
 

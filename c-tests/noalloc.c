@@ -140,9 +140,8 @@ TEST(the_counters_count)
 	CHECK_EQ(clock_reads, before + 1);
 }
 
-TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
+CLOCK_TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
 {
-	WHEEL w = ktap_made(NULL);
 	unsigned before;
 
 	CHECK_EQ(arm_and_cancel(w, 1), 0);
@@ -151,9 +150,8 @@ TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
 	CHECK_EQ(allocations - before, 0);
 }
 
-TEST(nor_does_the_one_that_made_it)
+CLOCK_TEST(nor_does_the_one_that_made_it)
 {
-	WHEEL w = ktap_made(NULL);
 	unsigned before = allocations;
 
 	CHECK_EQ(arm_and_cancel(w, 1), 0);
@@ -161,9 +159,8 @@ TEST(nor_does_the_one_that_made_it)
 }
 
 /* Not even where it must map more memory. */
-TEST(nor_when_there_are_many_timers)
+CLOCK_TEST(nor_when_there_are_many_timers)
 {
-	WHEEL w = ktap_made(NULL);
 	unsigned before = allocations;
 
 	for (int i = 0; i < 100000; i++)
@@ -172,9 +169,8 @@ TEST(nor_when_there_are_many_timers)
 }
 
 /* By key only where the table grows, or must copy a long key. */
-TEST(nor_does_a_short_key)
+CLOCK_TEST(nor_does_a_short_key)
 {
-	WHEEL w = ktap_made(NULL);
 	char key[31] = "thirty-one bytes are a long key";
 	unsigned before = 0;
 
@@ -252,9 +248,8 @@ static void arm_in_callback(struct hwheel *w, const struct hwheel_event *e)
 	of_callback += allocations - before;
 }
 
-TEST(nor_the_driver_and_its_callbacks)
+MANUAL_TEST(nor_the_driver_and_its_callbacks)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 	unsigned before;
 
@@ -269,9 +264,8 @@ TEST(nor_the_driver_and_its_callbacks)
 	CHECK_EQ(calls, 1000);
 }
 
-TEST(a_delay_reads_the_clock)
+CLOCK_TEST(a_delay_reads_the_clock)
 {
-	WHEEL w = ktap_made(NULL);
 	hwheel_timer_t t = ktap_timer(w);
 	unsigned before = clock_reads;
 
@@ -281,9 +275,8 @@ TEST(a_delay_reads_the_clock)
 	CHECK_EQ(clock_reads - before, 2);
 }
 
-TEST(a_deadline_does_not_read_the_clock)
+CLOCK_TEST(a_deadline_does_not_read_the_clock)
 {
-	WHEEL w = ktap_made(NULL);
 	uint64_t now = ktap_now(w);
 	unsigned before = clock_reads;
 	hwheel_timer_t t = ktap_timer(w);
@@ -303,9 +296,8 @@ TEST(a_deadline_does_not_read_the_clock)
 	CHECK_EQ(clock_reads - before, 0);
 }
 
-TEST(never_does_not_read_the_clock)
+CLOCK_TEST(never_does_not_read_the_clock)
 {
-	WHEEL w = ktap_made(NULL);
 	unsigned before = clock_reads;
 
 	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, 0, NULL), 0);

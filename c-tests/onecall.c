@@ -46,9 +46,8 @@ TEST(it_fires_once_and_is_gone)
 	}
 }
 
-TEST(a_callback_is_called_once)
+MANUAL_TEST(a_callback_is_called_once)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
@@ -62,9 +61,8 @@ TEST(a_callback_is_called_once)
 	stale(w, t);
 }
 
-TEST(nobody_needs_the_handle)
+MANUAL_TEST(nobody_needs_the_handle)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
 
 	CHECK_EQ(hwheel_once(w, MS, NULL, 1, 0, NULL), 0);
@@ -76,9 +74,8 @@ TEST(nobody_needs_the_handle)
 	CHECK_EQ(e[2].cookie, 3);
 }
 
-TEST(delete_and_free_free_it)
+MANUAL_TEST(delete_and_free_free_it)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	int (*const cancel[])(struct hwheel *, hwheel_timer_t) = {
 		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_free,
@@ -101,9 +98,8 @@ TEST(delete_and_free_free_it)
 	CHECK_EQ(stats(w).fired, 0);
 }
 
-TEST(it_can_be_moved_before_it_fires)
+MANUAL_TEST(it_can_be_moved_before_it_fires)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	struct hwheel_event e;
 
@@ -152,9 +148,8 @@ static void arm_self(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* "Frees itself when it has fired": not if its callback arms it again. */
-TEST(a_callback_arms_its_own_one_shot_again)
+MANUAL_TEST(a_callback_arms_its_own_one_shot_again)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
@@ -178,10 +173,8 @@ static void chain(struct hwheel *w, const struct hwheel_event *e)
 		got.mod = hwheel_once(w, MS, chain, e->cookie - 1, 0, NULL);
 }
 
-TEST(a_callback_makes_the_next_one)
+MANUAL_TEST(a_callback_makes_the_next_one)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	memset(&got, 0, sizeof got);
 	CHECK_EQ(hwheel_once(w, MS, chain, 99, 0, NULL), 0);
 	for (uint64_t t = 1; t <= 100; t++) {

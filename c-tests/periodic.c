@@ -26,9 +26,8 @@ TEST(deadlines_do_not_drift)
 	}
 }
 
-TEST(the_first_time_may_be_a_deadline)
+WHEEL_TEST(the_first_time_may_be_a_deadline, ktap_manual(0, 0, 0, SEC))
 {
-	WHEEL w = ktap_manual(0, 0, 0, SEC);
 	struct hwheel_event e[2];
 
 	CHECK_EQ(hwheel_every(w, SEC + 5 * MS, 10 * MS, 0, NULL, 0, HWHEEL_ABS, NULL), 0);
@@ -123,9 +122,8 @@ static void make_long_one(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* Also if the tick is rounded, because the hand is still far away. */
-TEST(so_is_a_time_just_before_a_tick_far_from_the_hand)
+MANUAL_TEST(so_is_a_time_just_before_a_tick_far_from_the_hand)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t last = 2 + 16 * long_period;
 
@@ -157,9 +155,8 @@ TEST(a_period_of_days_is_rounded_up)
 	}
 }
 
-TEST(it_stays_armed_and_keeps_its_handle)
+MANUAL_TEST(it_stays_armed_and_keeps_its_handle)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
@@ -175,9 +172,8 @@ TEST(it_stays_armed_and_keeps_its_handle)
 	CHECK_EQ(hwheel_advance(w, 10 * SEC, e, 2, NULL), 0);
 }
 
-TEST(a_very_long_stall_is_one_event)
+MANUAL_TEST(a_very_long_stall_is_one_event)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, NULL), 0);
@@ -190,9 +186,8 @@ TEST(a_very_long_stall_is_one_event)
 	CHECK_EQ(e[0].missed, 0);
 }
 
-TEST(burst_goes_on_in_the_next_batch)
+MANUAL_TEST(burst_goes_on_in_the_next_batch)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	uint64_t want = 10 * MS;
 
@@ -211,9 +206,8 @@ TEST(burst_goes_on_in_the_next_batch)
 }
 
 /* Now may be late in its tick. */
-TEST(after_a_miss_delay_waits_for_a_whole_period)
+MANUAL_TEST(after_a_miss_delay_waits_for_a_whole_period)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_DELAY, NULL), 0);
@@ -224,9 +218,8 @@ TEST(after_a_miss_delay_waits_for_a_whole_period)
 	CHECK_EQ(e.deadline_ns, 45 * MS + MS / 2);
 }
 
-TEST(mod_sets_the_next_deadline_and_the_rhythm)
+MANUAL_TEST(mod_sets_the_next_deadline_and_the_rhythm)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 	hwheel_timer_t t = 0;
 
@@ -243,9 +236,8 @@ TEST(mod_sets_the_next_deadline_and_the_rhythm)
 }
 
 /* The time of a move is that of its tick. */
-TEST(after_a_move_the_rhythm_is_that_of_the_tick)
+MANUAL_TEST(after_a_move_the_rhythm_is_that_of_the_tick)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t = 0;
 
@@ -257,9 +249,8 @@ TEST(after_a_move_the_rhythm_is_that_of_the_tick)
 	CHECK_EQ(e.deadline_ns, 14 * MS + 1);
 }
 
-TEST(a_period_below_a_tick_is_fired_once_a_tick)
+MANUAL_TEST(a_period_below_a_tick_is_fired_once_a_tick)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 	uint64_t fired = 0, missed = 0;
 
@@ -287,10 +278,8 @@ static void look(struct hwheel *w, const struct hwheel_event *e)
 	inside.left = ktap_left(w, e->timer);
 }
 
-TEST(it_is_armed_for_the_next_period_in_its_callback)
+MANUAL_TEST(it_is_armed_for_the_next_period_in_its_callback)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	memset(&inside, 0, sizeof inside);
 	CHECK_EQ(hwheel_every(w, 10 * MS, 7 * MS, 0, look, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
@@ -301,12 +290,11 @@ TEST(it_is_armed_for_the_next_period_in_its_callback)
 	CHECK_EQ(inside.calls, 2);
 }
 
-TEST(a_thousand_rhythms_side_by_side)
+WHEEL_TEST(a_thousand_rhythms_side_by_side, ktap_manual(0, 2, 16, 0))
 {
 	enum { N = 1000 };
 	static uint64_t next[N + 1];
 	static struct hwheel_event e[N];
-	WHEEL w = ktap_manual(0, 2, 16, 0);
 
 	for (uint64_t i = 1; i <= N; i++) {
 		next[i] = i * MS;
@@ -349,10 +337,9 @@ static uint64_t due(struct hwheel *w, uint64_t now)
 	return e[0].deadline_ns;
 }
 
-TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift)
+MANUAL_TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift)
 {
 	const uint64_t period = 10 * MS + 333;
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, period);
 	uint64_t next = 3 * MS;
 
@@ -370,9 +357,8 @@ TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift)
 	CHECK_EQ(hwheel_timer_free(w, t), 1);
 }
 
-TEST(a_change_counts_from_the_next_firing)
+MANUAL_TEST(a_change_counts_from_the_next_firing)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 100 * MS);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, 0), 0);
@@ -410,9 +396,8 @@ TEST(without_a_period_it_fires_once_more)
 	}
 }
 
-TEST(a_timer_of_once_goes_on)
+MANUAL_TEST(a_timer_of_once_goes_on)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 7, 0, &t), 0);
@@ -424,9 +409,8 @@ TEST(a_timer_of_once_goes_on)
 	CHECK_EQ(stats(w).live, 0);
 }
 
-TEST(missed_periods_are_left_out_and_counted)
+MANUAL_TEST(missed_periods_are_left_out_and_counted)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 10 * MS);
 	struct hwheel_event e[4];
 
@@ -437,9 +421,8 @@ TEST(missed_periods_are_left_out_and_counted)
 	CHECK_EQ(due(w, 60 * MS), 60 * MS);
 }
 
-TEST(a_burst_stays_a_burst)
+MANUAL_TEST(a_burst_stays_a_burst)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 	hwheel_timer_t t = 0;
 
@@ -459,10 +442,8 @@ static void change(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The timer is pending for the next period while its callback runs. */
-TEST(its_own_callback_may_change_it)
+MANUAL_TEST(its_own_callback_may_change_it)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	changed = 0;
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, change, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
@@ -474,12 +455,11 @@ TEST(its_own_callback_may_change_it)
 	CHECK_EQ(changed, 3);
 }
 
-TEST(what_cannot_be_is_refused_and_changes_nothing)
+MANUAL_TEST(what_cannot_be_is_refused_and_changes_nothing)
 {
 	static const uint64_t negative[] = {
 		UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1, HWHEEL_NEVER - 1,
 	};
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, 10 * MS), shut = make(w, 0), gone = make(w, 0);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -505,9 +485,8 @@ static void many_lives(struct hwheel *w)
 	}
 }
 
-TEST(the_key_of_an_earlier_timer_is_none_of_its_own)
+MANUAL_TEST(the_key_of_an_earlier_timer_is_none_of_its_own)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
 
 	CHECK_EQ(hwheel_key_set(w, "k", 1, SEC, NULL, 0, 0), 0);
@@ -519,9 +498,8 @@ TEST(the_key_of_an_earlier_timer_is_none_of_its_own)
 	CHECK_EQ(due(w, 2 * MS), 2 * MS);
 }
 
-TEST(the_rhythm_of_an_earlier_timer_is_none_of_its_own)
+MANUAL_TEST(the_rhythm_of_an_earlier_timer_is_none_of_its_own)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 	hwheel_timer_t t;
 

@@ -57,9 +57,8 @@ TEST(the_descriptor_is_one_and_close_on_exec)
 	CHECK_EQ(fcntl(fd, F_GETFD), -1);
 }
 
-TEST(it_is_not_readable_while_nothing_is_due)
+CLOCK_TEST(it_is_not_readable_while_nothing_is_due)
 {
-	WHEEL w = ktap_made(NULL);
 	int fd = fresh_fd(w);
 
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
@@ -101,9 +100,8 @@ TEST(epoll_tells_when_a_timer_is_due)
 	}
 }
 
-TEST(never_early_and_in_order)
+CLOCK_TEST(never_early_and_in_order)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e[32];
 	int fd = fresh_fd(w), have = 0;
 	uint64_t x = 88172645463325252u, last = 0, end = ktap_clock() + PATIENCE_MS * MS;
@@ -128,9 +126,8 @@ TEST(never_early_and_in_order)
 	}
 }
 
-TEST(a_full_batch_leaves_it_readable)
+CLOCK_TEST(a_full_batch_leaves_it_readable)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e[6];
 	int fd = fresh_fd(w);
 
@@ -152,9 +149,8 @@ TEST(a_full_batch_leaves_it_readable)
 	CHECK_EQ(readable(fd, 0), 0);
 }
 
-TEST(timers_armed_before_the_descriptor_are_told)
+CLOCK_TEST(timers_armed_before_the_descriptor_are_told)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	int fd;
 
@@ -171,9 +167,8 @@ static void *arm_soon(void *w)
 	return hwheel_once(w, 5 * MS, NULL, 8, 0, NULL) == 0 ? NULL : w;
 }
 
-TEST(an_arm_of_another_thread_wakes_the_waiter)
+CLOCK_TEST(an_arm_of_another_thread_wakes_the_waiter)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	pthread_t thread;
 	int fd = fresh_fd(w);
@@ -187,9 +182,8 @@ TEST(an_arm_of_another_thread_wakes_the_waiter)
 	CHECK_EQ(e.cookie, 8);
 }
 
-TEST(it_works_without_the_descriptor)
+CLOCK_TEST(it_works_without_the_descriptor)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	uint64_t before = ktap_clock();
 	int n;
@@ -203,10 +197,8 @@ TEST(it_works_without_the_descriptor)
 	CHECK(ktap_clock() >= before + 20 * MS);
 }
 
-TEST(without_room_events_are_unclaimed)
+CLOCK_TEST(without_room_events_are_unclaimed)
 {
-	WHEEL w = ktap_made(NULL);
-
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
@@ -221,10 +213,8 @@ static void note_thread(struct hwheel *w, const struct hwheel_event *e)
 	ran_on = pthread_self();
 }
 
-TEST(a_callback_runs_here)
+CLOCK_TEST(a_callback_runs_here)
 {
-	WHEEL w = ktap_made(NULL);
-
 	memset(&ran_on, 0, sizeof ran_on);
 	CHECK_EQ(hwheel_once(w, 0, note_thread, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
@@ -238,9 +228,8 @@ static void *poll_once(void *w)
 	return NULL;
 }
 
-TEST(a_second_driver_is_refused)
+CLOCK_TEST(a_second_driver_is_refused)
 {
-	WHEEL w = ktap_made(NULL);
 	struct hwheel_event e;
 	pthread_t thread;
 	int poll, start, drain;

@@ -14,12 +14,11 @@ static uint64_t fires_at(struct hwheel *w, uint64_t from_ms, uint64_t to_ms)
 	return 0;
 }
 
-TEST(it_fires_in_the_range)
+MANUAL_TEST(it_fires_in_the_range)
 {
 	static const uint64_t delays[] = { 1, 2, 99, 100, 1000, 4097 };
 	static const uint64_t slacks[] = { 0, 1, 2, 3, 100, 1000 };
 	uint64_t now = 0;
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	for (size_t i = 0; i < COUNT(delays); i++) {
@@ -34,9 +33,8 @@ TEST(it_fires_in_the_range)
 	}
 }
 
-TEST(the_event_says_what_was_asked_for)
+MANUAL_TEST(the_event_says_what_was_asked_for)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 
@@ -48,9 +46,8 @@ TEST(the_event_says_what_was_asked_for)
 	CHECK_DUE(e.deadline_ns, 33 * MS + 5, 31 * MS);
 }
 
-TEST(many_share_a_tick)
+MANUAL_TEST(many_share_a_tick)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[100];
 
 	for (uint64_t i = 0; i < 64; i++)
@@ -62,9 +59,8 @@ TEST(many_share_a_tick)
 	CHECK_EQ(hwheel_advance(w, 1152 * MS, e, 100, NULL), 39);
 }
 
-TEST(a_timer_due_in_the_range_stays)
+MANUAL_TEST(a_timer_due_in_the_range_stays)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 100 * MS, 100 * MS, 0), 0);
@@ -86,9 +82,8 @@ TEST(a_timer_due_in_the_range_stays)
 	CHECK(at >= 192 + 10 && at <= 192 + 15);
 }
 
-TEST(errors_change_nothing)
+MANUAL_TEST(errors_change_nothing)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(w, 0, 1, 1, 0), -ESTALE);
@@ -105,9 +100,8 @@ TEST(errors_change_nothing)
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, 1, 0), -ESHUTDOWN);
 }
 
-TEST(a_period_with_slack_does_not_drift)
+MANUAL_TEST(a_period_with_slack_does_not_drift)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t n = 0;
 
@@ -125,10 +119,9 @@ TEST(a_period_with_slack_does_not_drift)
 }
 
 /* The exact time of a period is kept together with its tick, however far that is. */
-TEST(a_period_with_days_of_slack_does_not_drift)
+MANUAL_TEST(a_period_with_days_of_slack_does_not_drift)
 {
 	const uint64_t hour = 3600 * SEC, period = 150 * hour;
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 	uint64_t due = hour;
 
@@ -144,9 +137,8 @@ TEST(a_period_with_days_of_slack_does_not_drift)
 	}
 }
 
-TEST(slack_beyond_the_period_loses_none)
+MANUAL_TEST(slack_beyond_the_period_loses_none)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t n = 0;
 
@@ -180,9 +172,8 @@ static uint64_t wakeups(uint64_t slack_ns)
 }
 
 /* Whether the period was the longer one when the timer was made, or not. */
-TEST(a_shorter_period_has_less_slack)
+MANUAL_TEST(a_shorter_period_has_less_slack)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	hwheel_timer_t t;
 
@@ -225,10 +216,9 @@ static void makes_passed_ones(struct hwheel *w, const struct hwheel_event *e)
 	}
 }
 
-TEST(one_that_passed_before_a_jump_has_none)
+WHEEL_TEST(one_that_passed_before_a_jump_has_none, ktap_manual(MS, 0, 0, 0))
 {
 	const uint64_t part = UINT64_C(400) * 24 * 3600 * SEC;
-	WHEEL w = ktap_manual(MS, 0, 0, 0);
 
 	CHECK_EQ(hwheel_once(w, part, makes_passed_ones, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 5 * part, NULL, 0, NULL), 0);
@@ -303,9 +293,8 @@ TEST(a_range_in_the_past_fires_at_the_next_tick)
 }
 
 /* Missed periods fire at once, with slack and without. */
-TEST(a_burst_with_slack_does_not_wait)
+WHEEL_TEST(a_burst_with_slack_does_not_wait, ktap_manual(MS, 0, 0, 0))
 {
-	WHEEL w = ktap_manual(MS, 0, 0, 0);
 	int n = 0;
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 8 * MS, NULL, 0,
@@ -377,9 +366,8 @@ TEST(no_range_is_exceeded)
  * A call has stopped in the middle of what is due. A timer that is armed then, for a time that
  * has passed, is due at the next tick: all timers of earlier ticks come first.
  */
-TEST(one_that_has_passed_comes_behind_what_is_due)
+MANUAL_TEST(one_that_has_passed_comes_behind_what_is_due)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
 	for (uint64_t i = 1; i <= 5; i++)

@@ -6,9 +6,8 @@ static void nothing(struct hwheel *w, const struct hwheel_event *e)
 {
 }
 
-TEST(a_new_wheel_has_done_nothing)
+MANUAL_TEST(a_new_wheel_has_done_nothing)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s = stats(w);
 
 	CHECK_EQ(s.live, 0);
@@ -24,9 +23,8 @@ TEST(a_new_wheel_has_done_nothing)
 	CHECK_EQ(s.note_bytes, 0);
 }
 
-TEST(a_size_below_eight_is_refused)
+MANUAL_TEST(a_size_below_eight_is_refused)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
 
 	for (uint32_t size = 0; size < 8; size++) {
@@ -39,10 +37,8 @@ TEST(a_size_below_eight_is_refused)
 	}
 }
 
-TEST(a_short_struct_is_filled_as_far_as_it_goes)
+MANUAL_TEST(a_short_struct_is_filled_as_far_as_it_goes)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	for (uint32_t size = 8; size <= sizeof(struct hwheel_stats); size++) {
 		struct hwheel_stats s;
@@ -58,10 +54,9 @@ TEST(a_short_struct_is_filled_as_far_as_it_goes)
 	}
 }
 
-TEST(an_unknown_tail_is_zeroed)
+MANUAL_TEST(an_unknown_tail_is_zeroed)
 {
 	static _Alignas(struct hwheel_stats) unsigned char bytes[5000];
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	static const uint32_t sizes[] = { sizeof(struct hwheel_stats) + 1, 200, 4095, 4096 };
 	uint32_t size;
 
@@ -83,9 +78,8 @@ TEST(an_unknown_tail_is_zeroed)
 		CHECK_EQ(bytes[i], 0x5a);
 }
 
-TEST(live_is_what_exists)
+MANUAL_TEST(live_is_what_exists)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t[10];
 
 	for (int i = 0; i < 10; i++) {
@@ -104,9 +98,8 @@ TEST(live_is_what_exists)
 	}
 }
 
-TEST(firings_are_counted)
+MANUAL_TEST(firings_are_counted)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[20];
 	struct hwheel_stats s;
 	hwheel_timer_t t = 0;
@@ -140,9 +133,8 @@ TEST(firings_are_counted)
 	CHECK_EQ(stats(w).unclaimed, 1);
 }
 
-TEST(drained_timers_have_not_fired)
+MANUAL_TEST(drained_timers_have_not_fired)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
@@ -153,9 +145,8 @@ TEST(drained_timers_have_not_fired)
 }
 
 /* A note for an arm whose timer the driver would look at too late. */
-TEST(advances_are_sweeps_and_some_arms_leave_a_note)
+MANUAL_TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
 	hwheel_timer_t t = ktap_timer(w);
 
@@ -185,9 +176,8 @@ TEST(advances_are_sweeps_and_some_arms_leave_a_note)
 	CHECK_EQ(stats(w).entries, 0);
 }
 
-TEST(timers_take_memory)
+MANUAL_TEST(timers_take_memory)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	uint64_t one;
 
 	ktap_timer(w);
@@ -200,9 +190,8 @@ TEST(timers_take_memory)
 	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 48 + one);
 }
 
-TEST(the_earliest_arm_kicks_a_sleeper)
+CLOCK_TEST(the_earliest_arm_kicks_a_sleeper)
 {
-	WHEEL w = ktap_made(NULL);
 	struct pollfd p = { -1, POLLIN, 0 };
 
 	p.fd = hwheel_fd(w);
@@ -228,9 +217,8 @@ TEST(the_earliest_arm_kicks_a_sleeper)
 	CHECK_EQ(poll(&p, 1, 0), 1);
 }
 
-TEST(the_tick_threads_wakeups_are_counted)
+THREAD_TEST(the_tick_threads_wakeups_are_counted)
 {
-	WHEEL w = ktap_started(NULL);
 	uint64_t before, end = ktap_clock() + 20 * SEC;
 
 	before = stats(w).wakeups;
@@ -243,9 +231,8 @@ TEST(the_tick_threads_wakeups_are_counted)
 }
 
 /* A node counts to 2^16 on its own. */
-TEST(moves_are_counted_however_many)
+MANUAL_TEST(moves_are_counted_however_many)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 1 * MS, HWHEEL_ABS), 0);
@@ -295,9 +282,8 @@ static int list(struct hwheel *w, uint32_t max)
 	return sum;
 }
 
-TEST(a_listed_timer_is_as_it_was_armed)
+WHEEL_TEST(a_listed_timer_is_as_it_was_armed, ktap_manual(0, 0, 0, 5 * SEC))
 {
-	WHEEL w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(list(w, 1), 0);
@@ -318,10 +304,8 @@ TEST(a_listed_timer_is_as_it_was_armed)
 	CHECK_EQ(list(w, 1), 0);
 }
 
-TEST(a_listed_key_has_its_cookie_and_no_handle)
+MANUAL_TEST(a_listed_key_has_its_cookie_and_no_handle)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	CHECK_EQ(hwheel_key_set(w, NUMBER(7), MS, NULL, 70, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, NUMBER(7), 2 * MS, NULL, 71, 0), 1);
 	CHECK_EQ(list(w, 8), 1);
@@ -331,9 +315,8 @@ TEST(a_listed_key_has_its_cookie_and_no_handle)
 }
 
 /* The purpose of the walk: cancel all timers that match. */
-TEST(all_that_match_can_be_cancelled)
+MANUAL_TEST(all_that_match_can_be_cancelled)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[7];
 	uint64_t cursor = 0;
 	int n, cancelled = 0;
@@ -354,10 +337,8 @@ TEST(all_that_match_can_be_cancelled)
 		CHECK(listed[i].cookie % 3 != 0);
 }
 
-TEST(each_is_listed_once_however_many_at_a_time)
+MANUAL_TEST(each_is_listed_once_however_many_at_a_time)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	for (uint64_t i = 0; i < N; i++)
 		CHECK_EQ(hwheel_once(w, (i + 1) * MS, NULL, i, 0, NULL), 0);
 	for (uint32_t max = 1; max <= 2 * N; max = max * 3 / 2 + 1) {
@@ -371,11 +352,10 @@ TEST(each_is_listed_once_however_many_at_a_time)
 }
 
 /* The nodes of a large wheel are in several blocks. A walk may stop between two. */
-TEST(a_walk_goes_on_in_the_next_block)
+MANUAL_TEST(a_walk_goes_on_in_the_next_block)
 {
 	enum { MANY = 40000 };
 	static unsigned char seen[MANY];
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	uint64_t cursor = 0;
 	int sum = 0;
 
@@ -386,9 +366,8 @@ TEST(a_walk_goes_on_in_the_next_block)
 	CHECK_EQ(sum, MANY);
 }
 
-TEST(wrong_arguments_are_refused)
+MANUAL_TEST(wrong_arguments_are_refused)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t cursor = 0;
 

@@ -37,9 +37,8 @@ static void reset(void)
 	calls = early = elsewhere = unblocked = 0;
 }
 
-TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
+CLOCK_TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 {
-	WHEEL w = ktap_made(NULL);
 	sigset_t before, after;
 
 	reset();
@@ -56,9 +55,8 @@ TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals)
 		CHECK_EQ(sigismember(&before, s), sigismember(&after, s));
 }
 
-TEST(callbacks_are_never_early)
+THREAD_TEST(callbacks_are_never_early)
 {
-	WHEEL w = ktap_started(NULL);
 	uint64_t x = 88172645463325252u;
 
 	reset();
@@ -85,9 +83,8 @@ TEST(every_clock_can_be_ticked)
 	}
 }
 
-TEST(started_it_cannot_be_started_or_polled)
+THREAD_TEST(started_it_cannot_be_started_or_polled)
 {
-	WHEEL w = ktap_started(NULL);
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_start(w), -EBUSY);
@@ -101,10 +98,8 @@ TEST(started_it_cannot_be_started_or_polled)
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 }
 
-TEST(it_stops_and_starts_again)
+CLOCK_TEST(it_stops_and_starts_again)
 {
-	WHEEL w = ktap_made(NULL);
-
 	reset();
 	CHECK_EQ(hwheel_stop(w), 0);
 	for (int i = 1; i <= 20; i++) {
@@ -122,9 +117,8 @@ TEST(it_stops_and_starts_again)
 	CHECK_EQ(hwheel_start(w), 0);
 }
 
-TEST(stopped_nothing_fires_and_timers_stay_armed)
+THREAD_TEST(stopped_nothing_fires_and_timers_stay_armed)
 {
-	WHEEL w = ktap_started(NULL);
 	struct hwheel_event e;
 	hwheel_timer_t t = 0;
 
@@ -144,10 +138,8 @@ TEST(stopped_nothing_fires_and_timers_stay_armed)
 	ktap_until(&calls, 2);
 }
 
-TEST(timers_without_a_callback_are_unclaimed)
+CLOCK_TEST(timers_without_a_callback_are_unclaimed)
 {
-	WHEEL w = ktap_made(NULL);
-
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
@@ -255,9 +247,8 @@ TEST(stop_and_destroy_wait_for_the_callback)
 	}
 }
 
-TEST(stop_does_not_run_what_is_left)
+THREAD_TEST(stop_does_not_run_what_is_left)
 {
-	WHEEL w = ktap_started(NULL);
 	pthread_t thread;
 	struct hwheel_event e[8];
 
@@ -285,9 +276,8 @@ static void call_slowly(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The tick thread ends after the callback that it runs, however many timers are due. */
-TEST(a_stop_ends_in_the_middle_of_a_sweep)
+CLOCK_TEST(a_stop_ends_in_the_middle_of_a_sweep)
 {
-	WHEEL w = ktap_made(NULL);
 	const int many = 5000;
 	uint64_t due = ktap_clock() + 10 * MS;
 
@@ -483,10 +473,8 @@ static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The thread reaches no cancellation point, neither in a callback nor in the library. */
-TEST(a_tick_thread_that_is_cancelled_drives_on)
+CLOCK_TEST(a_tick_thread_that_is_cancelled_drives_on)
 {
-	WHEEL w = ktap_made(NULL);
-
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	for (int i = 0; i < 3; i++) {

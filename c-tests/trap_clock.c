@@ -579,10 +579,9 @@ TEST(b10_coarse_clock_does_not_spin)
 }
 
 /* The tick thread sleeps once per expiry, however fine the deadlines. */
-TEST(b10_fine_deadlines_do_not_wake_twice)
+WHEEL_TEST(b10_fine_deadlines_do_not_wake_twice, MADE(.tick_ns = 1000))
 {
 	struct hwheel_stats s;
-	WHEEL w = MADE(.tick_ns = 1000);
 
 	for (unsigned n = 1; n <= 20; n++)
 		CHECK_EQ(hwheel_once(w, n * 5 * MS + 777, NULL, 0, 0, NULL), 0);

@@ -70,9 +70,8 @@ static void d1_thread_again(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* On the tick thread it comes once a tick, and others come in between. */
-TEST(d1_zero_rearm_leaves_the_thread_to_others)
+WHEEL_TEST(d1_zero_rearm_leaves_the_thread_to_others, start_thread())
 {
-	WHEEL w = start_thread();
 	hwheel_timer_t timer;
 	uint64_t before = ktap_clock();
 
@@ -389,9 +388,8 @@ static void d8_note(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The thread runs callbacks one by one: they come late, all, and in order. */
-TEST(d8_slow_callback_loses_nothing)
+WHEEL_TEST(d8_slow_callback_loses_nothing, start_thread())
 {
-	WHEEL w = start_thread();
 	uint64_t now = ktap_now(w) / MS * MS + 20 * MS;
 
 	d8_fired = d8_disorder = d8_release = 0;
@@ -406,9 +404,8 @@ TEST(d8_slow_callback_loses_nothing)
 }
 
 /* It does not delay arms from outside. */
-TEST(d8_slow_callback_does_not_hold_up_arms)
+WHEEL_TEST(d8_slow_callback_does_not_hold_up_arms, start_thread())
 {
-	WHEEL w = start_thread();
 	hwheel_timer_t timer;
 
 	d8_fired = d8_disorder = d8_inside = d8_release = 0;

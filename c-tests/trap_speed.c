@@ -66,9 +66,8 @@ static uint64_t least_ns(void (*run)(struct hwheel *), struct hwheel *w)
 	return least;
 }
 
-TEST(g1_later_inserts_wake_nobody)
+WHEEL_TEST(g1_later_inserts_wake_nobody, asleep(100 * SEC))
 {
-	WHEEL w = asleep(100 * SEC);
 	struct hwheel_stats before = stats(w), after;
 	unsigned was = settings;
 
@@ -84,9 +83,8 @@ TEST(g1_later_inserts_wake_nobody)
  * The thread sets its alarm once a sleep, an arm once a kick; and the thread
  * once more for a kick that comes while it goes to sleep.
  */
-TEST(g2_alarm_is_set_once_a_sleep)
+WHEEL_TEST(g2_alarm_is_set_once_a_sleep, asleep(HWHEEL_NEVER))
 {
-	WHEEL w = asleep(HWHEEL_NEVER);
 	struct hwheel_stats before = stats(w), after;
 	unsigned was = settings;
 
@@ -195,10 +193,9 @@ static void wait_for_others(struct hwheel *w, const struct hwheel_event *e)
 	}
 }
 
-TEST(g7_mass_expiry_holds_up_nobody)
+WHEEL_TEST(g7_mass_expiry_holds_up_nobody, ktap_manual(MS, 4, 256, 0))
 {
 	enum { MASS = 100000 };
-	WHEEL w = ktap_manual(MS, 4, 256, 0);
 	pthread_t thread;
 
 	fired = served = ended = 0;

@@ -40,9 +40,8 @@ static uint64_t advance(struct hwheel *w, uint64_t now)
 	return next_of(hwheel_advance(w, now, NULL, 0, &run), &run);
 }
 
-TEST(a_call_says_when_to_call_again)
+WHEEL_TEST(a_call_says_when_to_call_again, make(HWHEEL_CLOCK_MANUAL))
 {
-	WHEEL w = make(HWHEEL_CLOCK_MANUAL);
 	hwheel_timer_t t;
 
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
@@ -59,28 +58,24 @@ TEST(a_call_says_when_to_call_again)
 	CHECK_EQ(atomic_load(&fired), 1);
 }
 
-TEST(without_it_a_call_says_so_too)
+MANUAL_TEST(without_it_a_call_says_so_too)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
-
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_once(w, 9 * MS, fire, 0, 0, NULL), 0);
 	CHECK_EQ(advance(w, MS), 10 * MS);
 }
 
 /* A struct of a caller who does not know the member is not written beyond its size. */
-TEST(a_shorter_struct_is_kept)
+MANUAL_TEST(a_shorter_struct_is_kept)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = { .size = offsetof(struct hwheel_run, next_ns), .next_ns = 7 };
 
 	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
 	CHECK_EQ(run.next_ns, 7);
 }
 
-TEST(what_is_left_is_due_now)
+WHEEL_TEST(what_is_left_is_due_now, make(HWHEEL_CLOCK_MANUAL))
 {
-	WHEEL w = make(HWHEEL_CLOCK_MANUAL);
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
 
 	for (int i = 0; i < 3; i++)
@@ -121,10 +116,8 @@ static void arm_again(struct hwheel *w, const struct hwheel_event *e)
 	CHECK(hwheel_timer_mod(w, e->timer, MS, 0) >= 0);
 }
 
-TEST(arms_in_callbacks_do_not_wake)
+WHEEL_TEST(arms_in_callbacks_do_not_wake, make(HWHEEL_CLOCK_MANUAL))
 {
-	WHEEL w = make(HWHEEL_CLOCK_MANUAL);
-
 	ktap_armed(w, arm_again, 0, MS);
 	for (uint64_t now = 1; now <= 100; now++)
 		CHECK_EQ(advance(w, now * MS), (now + 1) * MS);
@@ -312,9 +305,8 @@ TEST(a_thousand_timers_need_no_system_call)
 	CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(a_prefetch_takes_any_number)
+MANUAL_TEST(a_prefetch_takes_any_number)
 {
-	WHEEL w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = ktap_timer_of(w, fire, 0);
 
 	hwheel_timer_prefetch(NULL, t);

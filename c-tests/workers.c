@@ -234,9 +234,8 @@ static void note_deadline(struct hwheel *w, const struct hwheel_event *e)
 	noted_missed = e->missed;
 }
 
-TEST(a_move_forgets_what_its_callback_has_held_up)
+WHEEL_TEST(a_move_forgets_what_its_callback_has_held_up, on_call(1000))
 {
-	WHEEL w = on_call(1000);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_every(w, 1000, 100, 0, note_deadline, 1, 0, &t), 0);
@@ -253,9 +252,8 @@ TEST(a_move_forgets_what_its_callback_has_held_up)
 }
 
 /* Moved while its callback waits, it is due again: that is left out, and counted. */
-TEST(a_moved_period_due_while_it_waits_is_missed)
+WHEEL_TEST(a_moved_period_due_while_it_waits_is_missed, on_call(1000))
 {
-	WHEEL w = on_call(1000);
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_every(w, 1000, 100000, 0, note_deadline, 1, 0, &t), 0);
@@ -301,9 +299,8 @@ static void arm_the_timer_of_the_cookie(struct hwheel *w, const struct hwheel_ev
 	CHECK_EQ(hwheel_timer_mod(w, e->cookie, 3 * MS, HWHEEL_ABS), 0);
 }
 
-TEST(a_callback_that_is_queued_announces_what_it_arms)
+WHEEL_TEST(a_callback_that_is_queued_announces_what_it_arms, on_call(MS))
 {
-	WHEEL w = on_call(MS);
 	hwheel_timer_t t = ktap_timer_of(w, note, 7);
 	uint64_t next = 0;
 
@@ -581,9 +578,8 @@ TEST(drain_leaves_what_is_queued)
 	}
 }
 
-TEST(sync_delete_takes_out_what_is_queued)
+WHEEL_TEST(sync_delete_takes_out_what_is_queued, crowd(HWHEEL_OVERLOAD_RUN, 0))
 {
-	WHEEL w = crowd(HWHEEL_OVERLOAD_RUN, 0);
 	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
 	struct hwheel_stats before;
 	pthread_t thread;
@@ -770,10 +766,8 @@ static void set(struct hwheel *w, const char *key, hwheel_fn fn, uint64_t cookie
 	CHECK_EQ(hwheel_key_set(w, key, strlen(key), at, fn, cookie, HWHEEL_ABS), 0);
 }
 
-TEST(the_key_is_free_while_its_callback_waits)
+WHEEL_TEST(the_key_is_free_while_its_callback_waits, on_call(MS))
 {
-	WHEEL w = on_call(MS);
-
 	set(w, "a", note_key, 1, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 1);
