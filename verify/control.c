@@ -13,7 +13,6 @@ static atomic_int done;
 
 static void *drive(void *arg)
 {
-	(void)arg;
 	MUST(hwheel_advance(wheel, SEC, events, 2, NULL) == 2);
 	/* Relaxed, so that it orders nothing. */
 	atomic_store_explicit(&done, 1, memory_order_relaxed);

@@ -114,8 +114,6 @@ static void here(enum role role)
 
 static void fired(struct hwheel *w, const struct hwheel_event *event)
 {
-	(void)w;
-	(void)event;
 	if (atomic_load(&shared->tid[TICK]) == 0)
 		here(TICK);
 	bump(&shared->done[TICK].n, 1);
@@ -128,8 +126,6 @@ static void served(struct hwheel *w, const struct hwheel_event *event)
 {
 	pid_t nobody = 0;
 
-	(void)w;
-	(void)event;
 	if (self == ROLES) {
 		self = atomic_compare_exchange_strong(&shared->tid[WORKER],
 						      &nobody, -1)
@@ -194,11 +190,11 @@ static int use_key(uint64_t *rng)
 
 	switch (rng_below(rng, 4)) {
 	case 0:
-		return hwheel_key_mod(wheel, &(uint64_t){ id }, sizeof(uint64_t), delay, 0);
+		return hwheel_key_mod(wheel, &id, sizeof id, delay, 0);
 	case 1:
-		return hwheel_key_delete(wheel, &(uint64_t){ id }, sizeof(uint64_t));
+		return hwheel_key_delete(wheel, &id, sizeof id);
 	default:
-		return hwheel_key_set(wheel, &(uint64_t){ id }, sizeof(uint64_t), delay, fired, 0, 0);
+		return hwheel_key_set(wheel, &id, sizeof id, delay, fired, 0, 0);
 	}
 }
 
@@ -322,7 +318,6 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *inside)
 {
 	uintptr_t at = (uintptr_t)inside;
 
-	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t from = info->dlpi_addr + p->p_vaddr;
@@ -386,8 +381,8 @@ static struct use use_of(pid_t pid, pid_t tid)
 
 	snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", pid, tid);
 	file = fopen(path, "r");
-	MUST(file != NULL && fscanf(file, "%" SCNu64 " %*u %" SCNu64, &use.ran_ns,
-				    &use.slices) == 2);
+	MUST(file != NULL &&
+	     fscanf(file, "%" SCNu64 " %*u %" SCNu64, &use.ran_ns, &use.slices) == 2);
 	fclose(file);
 	snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
 	file = fopen(path, "r");

@@ -3,15 +3,11 @@
 
 static void fired(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 }
 
 /* The program runs what is queued. */
 static void leave_queued(struct hwheel *w, void *arg)
 {
-	(void)w;
-	(void)arg;
 }
 
 int main(void)

@@ -24,8 +24,6 @@ static void *volatile leak;
 
 static void count(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	fired++;
 	if (allocates)
 		leak = malloc(1);

@@ -62,11 +62,9 @@ static const struct phase phases[] = {
 };
 
 /* The wheels of a phase take turns, where they have workers. */
-static const uint32_t overloads[] = {
-	HWHEEL_OVERLOAD_RUN, HWHEEL_OVERLOAD_DROP,
-};
+static const uint32_t overloads[] = { HWHEEL_OVERLOAD_RUN, HWHEEL_OVERLOAD_DROP };
 
-/* What one thread has done, or all. */
+/* What one thread has done, or all. Each member is a count. */
 struct tally {
 	uint64_t operations, armed, superseded, cancelled, keyed, batches;
 	uint64_t stale, haunted, shut, synced, threads, wheels;
@@ -159,28 +157,9 @@ static void periodic(struct hwheel *w, const struct hwheel_event *event)
 	count(&armed_inside);
 }
 
-static int set_key(struct hwheel *w, struct key *key, uint64_t delay,
-		   hwheel_fn fn)
+static int set_key(struct hwheel *w, struct key *key, uint64_t delay, hwheel_fn fn)
 {
-	uint64_t cookie = (uintptr_t)key;
-
-	if (key->len == sizeof key->name[0])
-		return hwheel_key_set(w, &(uint64_t){ key->name[0] }, sizeof(uint64_t), delay, fn, cookie, 0);
-	return hwheel_key_set(w, key->name, key->len, delay, fn, cookie, 0);
-}
-
-static int move_key(struct hwheel *w, const struct key *key, uint64_t delay)
-{
-	if (key->len == sizeof key->name[0])
-		return hwheel_key_mod(w, &(uint64_t){ key->name[0] }, sizeof(uint64_t), delay, 0);
-	return hwheel_key_mod(w, key->name, key->len, delay, 0);
-}
-
-static int delete_key(struct hwheel *w, const struct key *key)
-{
-	if (key->len == sizeof key->name[0])
-		return hwheel_key_delete(w, &(uint64_t){ key->name[0] }, sizeof(uint64_t));
-	return hwheel_key_delete(w, key->name, key->len);
+	return hwheel_key_set(w, key->name, key->len, delay, fn, (uintptr_t)key, 0);
 }
 
 static void key_ended(const struct hwheel_event *event)
@@ -363,9 +342,7 @@ static void come_and_go(struct worker *me)
 /* A new timer in the place of an old one, which is freed. */
 static void renew(struct worker *me, _Atomic hwheel_timer_t *slot)
 {
-	static const uint32_t missed[] = {
-		0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY,
-	};
+	static const uint32_t missed[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
 	hwheel_timer_t fresh = 0, old;
 	struct hwheel *w = me->at->wheel;
 	uint64_t delay = some_delay(me), now = 0;
@@ -411,10 +388,10 @@ static void use_key(struct worker *me)
 
 	switch (dice(me, 4)) {
 	case 0:
-		known(me, move_key(w, key, some_delay(me)));
+		known(me, hwheel_key_mod(w, key->name, key->len, some_delay(me), 0));
 		break;
 	case 1:
-		got = delete_key(w, key);
+		got = hwheel_key_delete(w, key->name, key->len);
 		cancelled(me, got);
 		atomic_fetch_sub(&key->open, got == 1);
 		break;
@@ -470,14 +447,10 @@ static void operate(struct worker *me)
 	uint64_t now = 0;
 
 	switch (dice(me, 20)) {
-	case 0:
-	case 1:
-	case 2:
+	case 0: case 1: case 2:
 		renew(me, slot);
 		break;
-	case 3:
-	case 4:
-	case 5:
+	case 3: case 4: case 5:
 		armed(me, hwheel_timer_mod(w, timer, some_delay(me), 0));
 		break;
 	case 6:
@@ -506,12 +479,10 @@ static void operate(struct worker *me)
 	case 13:
 		haunt(me);
 		break;
-	case 14:
-	case 15:
+	case 14: case 15:
 		hush(me);
 		break;
-	case 16:
-	case 17:
+	case 16: case 17:
 		use_key(me);
 		break;
 	case 18:
@@ -525,21 +496,11 @@ static void operate(struct worker *me)
 
 static void add(const struct tally *t)
 {
+	const uint64_t *counts = (const uint64_t *)t;
+
 	pthread_mutex_lock(&total_lock);
-	total.operations += t->operations;
-	total.armed += t->armed;
-	total.superseded += t->superseded;
-	total.cancelled += t->cancelled;
-	total.keyed += t->keyed;
-	total.batches += t->batches;
-	total.stale += t->stale;
-	total.haunted += t->haunted;
-	total.shut += t->shut;
-	total.synced += t->synced;
-	total.taken += t->taken;
-	total.twice += t->twice;
-	total.threads++;
-	total.wheels += t->wheels;
+	for (size_t i = 0; i < sizeof total / sizeof *counts; i++)
+		((uint64_t *)&total)[i] += counts[i];
 	pthread_mutex_unlock(&total_lock);
 }
 
@@ -550,8 +511,7 @@ static uint64_t claim_life(void)
 
 	do {
 		life = left < longest_life ? left : longest_life;
-	} while (!atomic_compare_exchange_weak(&operations_left, &left,
-					       left - life));
+	} while (!atomic_compare_exchange_weak(&operations_left, &left, left - life));
 	return life;
 }
 
@@ -562,7 +522,7 @@ static struct subject *somewhere(struct worker *me)
 
 static void *work(void *seed)
 {
-	struct worker me = { .rng = (uint64_t)(uintptr_t)seed };
+	struct worker me = { .rng = (uint64_t)(uintptr_t)seed, .tally.threads = 1 };
 	uint64_t life = claim_life();
 	int got;
 
@@ -570,8 +530,7 @@ static void *work(void *seed)
 		return NULL;
 	me.at = somewhere(&me);
 	me.home = me.at->wheel;
-	MUST(hwheel_timer_setup(me.home, silent, (uintptr_t)&me.own,
-			  &me.own.timer) == 0);
+	MUST(hwheel_timer_setup(me.home, silent, (uintptr_t)&me.own, &me.own.timer) == 0);
 	for (int i = 1; me.tally.operations < life; i++) {
 		if (atomic_load(&over) && i > LEAST / (int)phase->threads)
 			break;
@@ -602,8 +561,7 @@ static pthread_t start_one(void)
 {
 	pthread_t thread;
 
-	MUST(pthread_create(&thread, NULL, work,
-			    (void *)(uintptr_t)next_seed()) == 0);
+	MUST(pthread_create(&thread, NULL, work, (void *)(uintptr_t)next_seed()) == 0);
 	return thread;
 }
 
@@ -640,9 +598,8 @@ static void crowd(unsigned n, uint64_t until)
 			atomic_store(&over, 1);
 		if (clock_ns() - said > 20 * SEC) {
 			said = clock_ns();
-			printf("  %u threads, %u wheels: %" PRIu64
-			       " operations so far\n", n, phase->wheels,
-			       all - left);
+			printf("  %u threads, %u wheels: %" PRIu64 " operations so far\n", n,
+			       phase->wheels, all - left);
 			fflush(stdout);
 		}
 	}
@@ -842,16 +799,13 @@ int main(int argc, char **argv)
 	int by_time = strcmp(unit, "-s") == 0;
 
 	with_rests = argc == 4 && strcmp(argv[1], "-r") == 0;
-	if (n == 0 || argc != 3 + with_rests ||
-	    (!by_time && strcmp(unit, "-n") != 0)) {
-		fprintf(stderr,
-			"usage: stress [-r] -s seconds | -n operations\n");
+	if (n == 0 || argc != 3 + with_rests || (!by_time && strcmp(unit, "-n") != 0)) {
+		fprintf(stderr, "usage: stress [-r] -s seconds | -n operations\n");
 		return 2;
 	}
 	for (size_t i = 0; i < COUNT(phases); i++)
-		done += run(&phases[i], by_time ? share : UINT32_MAX,
-			    by_time ? UINT64_MAX : share);
-	printf("%" PRIu64 " operations in %.0f s, every timer accounted "
-	       "for\n", done, (double)(clock_ns() - begin) / 1e9);
+		done += run(&phases[i], by_time ? share : UINT32_MAX, by_time ? UINT64_MAX : share);
+	printf("%" PRIu64 " operations in %.0f s, every timer accounted for\n", done,
+	       (double)(clock_ns() - begin) / 1e9);
 	return 0;
 }

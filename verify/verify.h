@@ -11,6 +11,9 @@
 #include <time.h>
 #include <hwheel.h>
 
+/* Callbacks have parameters that they do not need. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 #define MS UINT64_C(1000000)
 #define SEC UINT64_C(1000000000)
