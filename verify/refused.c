@@ -174,36 +174,30 @@ static int call_setup(void)
 }
 
 /* A call that makes and arms a timer has armed it, or made none. */
-static int takes_back(int got, hwheel_timer_t t)
+static hwheel_timer_t made;
+
+static int takes_back(int got)
 {
-	CHECK_EQ(t != 0, got == 0);
+	CHECK_EQ(made != 0, got == 0);
 	if (got == 0)
-		CHECK_EQ(hwheel_timer_delete(the_wheel, t), 1);
+		CHECK_EQ(hwheel_timer_delete(the_wheel, made), 1);
+	made = 0;
 	return got;
 }
 
 static int call_after(void)
 {
-	hwheel_timer_t t = 0;
-	int got = hwheel_once(the_wheel, 3600 * SEC, count, 0, 0, &t);
-
-	return takes_back(got, t);
+	return takes_back(hwheel_once(the_wheel, 3600 * SEC, count, 0, 0, &made));
 }
 
 static int call_at(void)
 {
-	hwheel_timer_t t = 0;
-	int got = hwheel_once(the_wheel, 0, count, 0, HWHEEL_ABS, &t);
-
-	return takes_back(got, t);
+	return takes_back(hwheel_once(the_wheel, 0, count, 0, HWHEEL_ABS, &made));
 }
 
 static int call_every(void)
 {
-	hwheel_timer_t t = 0;
-	int got = hwheel_every(the_wheel, SEC, SEC, 0, count, 0, 0, &t);
-
-	return takes_back(got, t);
+	return takes_back(hwheel_every(the_wheel, SEC, SEC, 0, count, 0, 0, &made));
 }
 
 /* A call that arms a timer has armed it, or changed nothing. */
@@ -400,20 +394,26 @@ static void one_refusal(void)
 	_exit(got < 0 ? REFUSED : GOT_BY);
 }
 
+/* Refuses the first thing that a child asks for, then the second, and so on. Counts its failures. */
+static int refuse_each(void (*run)(void))
+{
+	int refused = 0, status;
+
+	for (k_th = 1;; k_th++) {
+		status = status_of(start_child(run));
+		CHECK(WIFEXITED(status));
+		CHECK(WEXITSTATUS(status) != UNEXPECTED);
+		if (WEXITSTATUS(status) == ASKED_FOR_LESS)
+			return refused;
+		refused += WEXITSTATUS(status) == REFUSED;
+	}
+}
+
 TEST(each_call_survives_each_refusal)
 {
 	for (which = 0; which < COUNT(each); which++) {
-		int refused = 0;
+		int refused = refuse_each(one_refusal);
 
-		for (k_th = 1; k_th < 100; k_th++) {
-			int status = status_of(start_child(one_refusal));
-
-			CHECK(WIFEXITED(status));
-			CHECK(WEXITSTATUS(status) != UNEXPECTED);
-			if (WEXITSTATUS(status) == ASKED_FOR_LESS)
-				break;
-			refused += WEXITSTATUS(status) == REFUSED;
-		}
 		printf("# %s%s: asks for %d things, fails without %d\n",
 		       each[which].name,
 		       each[which].how == BY_ANOTHER ? " by a new thread" : "",
@@ -428,7 +428,7 @@ TEST(each_call_survives_each_refusal)
  * refused: all that were armed fire.
  */
 #define HORIZON (3600 * SEC)
-static int crowd;
+enum { CROWD = 100000 };
 
 static void one_crowd(void)
 {
@@ -437,7 +437,7 @@ static void one_crowd(void)
 	int made = 0, before = descriptors();
 
 	atomic_store(&fail_at, k_th);
-	for (int i = 0; i < crowd; i++) {
+	for (int i = 0; i < CROWD; i++) {
 		int got = hwheel_once(w, ktap_dice(&x) % HORIZON, count, 0, 0, NULL);
 
 		CHECK(got == 0 || got == -ENOMEM);
@@ -448,7 +448,7 @@ static void one_crowd(void)
 	CHECK_EQ(hwheel_advance(w, HORIZON + SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(atomic_load(&calls), made);
 	if (atomic_load(&failures) == 0)
-		CHECK_EQ(made, crowd);
+		CHECK_EQ(made, CROWD);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	expect_no_leak(before);
 	_exit(atomic_load(&failures) == 0 ? ASKED_FOR_LESS : GOT_BY);
@@ -458,24 +458,16 @@ TEST(what_was_armed_fires_whatever_is_refused)
 {
 	for (int ever = 0; ever < 2; ever++) {
 		atomic_store(&for_ever, ever);
-		crowd = 100000;
-		for (k_th = 1;; k_th++) {
-			int status = status_of(start_child(one_crowd));
-
-			CHECK(WIFEXITED(status));
-			CHECK(WEXITSTATUS(status) != UNEXPECTED);
-			if (WEXITSTATUS(status) == ASKED_FOR_LESS)
-				break;
-		}
-		printf("# %d timers ask for %d things; from each on %s\n",
-		       crowd, k_th - 1, ever ? "none is given" : "all");
+		refuse_each(one_crowd);
+		printf("# %d timers ask for %d things; from each on %s\n", CROWD, k_th - 1,
+		       ever ? "none is given" : "all");
 		CHECK(k_th > 2);
 	}
 	atomic_store(&for_ever, 0);
 }
 
-/* A filter of system calls, which lasts until the child ends. */
-static void deny(const int *numbers, size_t n, int error)
+/* A filter of system calls, which fail with EPERM until the child ends. */
+static void deny(const int *numbers, size_t n)
 {
 	struct sock_filter code[2 * 16 + 2];
 	struct sock_fprog filter = { 0, code };
@@ -488,7 +480,7 @@ static void deny(const int *numbers, size_t n, int error)
 		code[at++] = (struct sock_filter)BPF_JUMP(
 			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)numbers[i], 0, 1);
 		code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-			SECCOMP_RET_ERRNO | (unsigned)error);
+			SECCOMP_RET_ERRNO | EPERM);
 	}
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
 						  SECCOMP_RET_ALLOW);
@@ -497,94 +489,91 @@ static void deny(const int *numbers, size_t n, int error)
 	CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
 }
 
-#define DENY(error, ...) do { \
+#define DENY(...) do { \
 	static const int deny_numbers[] = { __VA_ARGS__ }; \
-	deny(deny_numbers, sizeof deny_numbers / sizeof(int), error); \
+	deny(deny_numbers, COUNT(deny_numbers)); \
 } while (0)
+
+/* The first timer of the program fires in a poll. */
+static void polling_works(struct hwheel *w)
+{
+	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	poll_until_called(w, 1);
+}
+
+/* The tick thread starts. A timer fires there, after this number of others. */
+static void its_thread_works(struct hwheel *w, int others)
+{
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
+	until_called(others + 1);
+}
 
 /* An alarm is the only descriptor there is; without it polling works. */
 CHILD_TEST(a_filter_that_denies_the_alarm)
 {
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 
-	DENY(EPERM, SYS_timerfd_create);
+	DENY(SYS_timerfd_create);
 	CHECK_EQ(hwheel_fd(w), -EPERM);
 	CHECK_EQ(hwheel_start(w), -EPERM);
-	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
-	poll_until_called(w, 1);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	polling_works(w);
 }
 
 /* One that cannot be set is none; one that no longer can, no hindrance. */
 CHILD_TEST(a_filter_that_denies_setting_the_alarm)
 {
-	struct hwheel *w = ktap_made(NULL), *late = ktap_made(NULL);
+	WHEEL late = ktap_made(NULL);
+	struct hwheel *w = ktap_made(NULL);
 	int before = descriptors();
 
 	CHECK(hwheel_fd(late) >= 0);
-	DENY(EPERM, SYS_timerfd_settime);
+	DENY(SYS_timerfd_settime);
 	CHECK_EQ(hwheel_fd(w), -EPERM);
 	CHECK_EQ(hwheel_start(w), -EPERM);
 	CHECK_EQ(descriptors(), before + 1);
-	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
-	poll_until_called(w, 1);
+	polling_works(w);
 	CHECK_EQ(hwheel_destroy(w), 0);
-	CHECK_EQ(hwheel_start(late), 0);
-	CHECK_EQ(hwheel_once(late, 10 * MS, count, 0, 0, NULL), 0);
-	until_called(2);
-	CHECK_EQ(hwheel_destroy(late), 0);
+	its_thread_works(late, 1);
 }
 
 CHILD_TEST(a_filter_that_denies_every_other_descriptor)
 {
-	struct hwheel *w = NULL;
-
-	DENY(EPERM, SYS_eventfd2, SYS_signalfd4, SYS_epoll_create1, SYS_pipe2,
-	     SYS_socket, SYS_openat, SYS_memfd_create, SYS_timer_create,
-	     SYS_rt_sigaction);
-	w = ktap_made(NULL);
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
-	until_called(1);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	DENY(SYS_eventfd2, SYS_signalfd4, SYS_epoll_create1, SYS_pipe2, SYS_socket, SYS_openat,
+	     SYS_memfd_create, SYS_timer_create, SYS_rt_sigaction);
+	WHEEL w = ktap_made(NULL);
+	its_thread_works(w, 0);
 }
 
 CHILD_TEST(a_filter_that_denies_threads)
 {
-	struct hwheel *w = ktap_made(NULL);
+	WHEEL w = ktap_made(NULL);
 	int got;
 
 	CHECK(hwheel_fd(w) >= 0);
-	DENY(EPERM, SYS_clone, SYS_clone3);
+	DENY(SYS_clone, SYS_clone3);
 	got = hwheel_start(w);
 	CHECK(got == -EPERM || got == -EAGAIN);
-	CHECK_EQ(hwheel_once(w, 0, count, 0, 0, NULL), 0);
-	poll_until_called(w, 1);
+	polling_works(w);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 CHILD_TEST(a_filter_that_denies_memory)
 {
-	struct hwheel *w = ktap_made(NULL), *none = NULL;
+	WHEEL w = ktap_made(NULL);
+	struct hwheel *none = NULL;
 	hwheel_timer_t t = 0;
 
-	DENY(EPERM, SYS_mmap);
+	DENY(SYS_mmap);
 	CHECK_EQ(hwheel_create(NULL, &none), -ENOMEM);
 	CHECK(none == NULL);
 	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* Advice and names are for comfort: huge pages, and the thread's name. */
 CHILD_TEST(a_filter_that_denies_comfort)
 {
-	struct hwheel *w = NULL;
-
-	DENY(EPERM, SYS_prctl, SYS_sched_yield);
-	w = ktap_made(NULL);
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
-	until_called(1);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	DENY(SYS_prctl, SYS_sched_yield);
+	WHEEL w = ktap_made(NULL);
+	its_thread_works(w, 0);
 }
