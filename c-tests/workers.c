@@ -3,16 +3,14 @@
 #include <stdarg.h>
 #include "child.h"
 
-/* Callbacks in workers and executors, and what is known of them. */
-
-/* Records of the callbacks. */
-static atomic_int calls, inside, twice, release;
+/* Records of the callbacks, and of the requests to the executor. */
+static atomic_int calls, inside, twice, release, asked;
 static atomic_uint missed;
 static _Atomic uint64_t order;
 
 static inline void reset(void)
 {
-	calls = inside = twice = release = missed = order = 0;
+	calls = inside = twice = release = asked = missed = order = 0;
 }
 
 /* Runs until it is released; notices another like it. */
@@ -52,24 +50,50 @@ static inline hwheel_timer_t arm(struct hwheel *w, hwheel_fn fn, uint64_t cookie
 	return t;
 }
 
+/* The executor runs nothing by itself, like a pool that was shut down first. */
 static inline void execute(struct hwheel *w, void *arg)
 {
-	atomic_fetch_add((atomic_int *)arg, 1);
+	atomic_fetch_add(&asked, 1);
 }
 
 /* A manual wheel whose callbacks wait until the program calls hwheel_run_queued(). */
-static inline struct hwheel *with_executor(uint64_t tick_ns, uint32_t queue, atomic_int *asked)
+static inline struct hwheel *with_queue(uint32_t queue, uint32_t overload)
 {
 	reset();
-	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns, .queue = queue,
-		    .executor = execute, .executor_arg = asked);
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .queue = queue, .overload = overload,
+		    .executor = execute);
 }
 
 static inline struct hwheel *on_call(uint64_t tick_ns)
 {
-	static atomic_int asked;
+	reset();
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns, .executor = execute);
+}
 
-	return with_executor(tick_ns, 0, &asked);
+static struct hwheel *with_workers(uint32_t workers)
+{
+	reset();
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = workers);
+}
+
+/* Drives the wheel to a time; no timer becomes an event. */
+static void to(struct hwheel *w, uint64_t now)
+{
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
+}
+
+/* One callback is due until then, and runs. */
+static void run_at(struct hwheel *w, uint64_t now)
+{
+	to(w, now);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+}
+
+/* A callback that is due then has begun, in a worker. */
+static void begin_at(struct hwheel *w, uint64_t now)
+{
+	to(w, now);
+	ktap_until(&inside, 1);
 }
 
 TEST(wrong_options_are_refused)
@@ -103,15 +127,13 @@ TEST(a_queue_without_workers_has_no_effect)
 
 TEST(a_slow_callback_delays_nobody)
 {
-	reset();
-	struct hwheel *w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
+	struct hwheel *w = with_workers(2);
 
 	arm(w, hold, 0, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
+	begin_at(w, 1 * MS);
 	for (int i = 1; i <= 5; i++) {
 		arm(w, note, (uint64_t)i, (uint64_t)(1 + i) * MS);
-		CHECK_EQ(hwheel_advance(w, (uint64_t)(1 + i) * MS, NULL, 0, NULL), 0);
+		to(w, (uint64_t)(1 + i) * MS);
 		ktap_until(&calls, i);
 	}
 	CHECK_EQ(atomic_load(&order), 12345);
@@ -121,50 +143,42 @@ TEST(a_slow_callback_delays_nobody)
 	CHECK_EQ(atomic_load(&calls), 6);
 }
 
-TEST(a_period_due_while_it_runs_is_missed)
+WHEEL_TEST(a_period_due_while_it_runs_is_missed, with_workers(2))
 {
 	hwheel_timer_t t;
 
-	reset();
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
-
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
+	begin_at(w, 10 * MS);
 	for (int i = 2; i <= 5; i++)
-		CHECK_EQ(hwheel_advance(w, (uint64_t)i * 10 * MS, NULL, 0, NULL), 0);
+		to(w, (uint64_t)i * 10 * MS);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(stats(w).fired, 1);
 	atomic_store(&release, 1);
 	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_advance(w, 60 * MS, NULL, 0, NULL), 0);
+	to(w, 60 * MS);
 	ktap_until(&calls, 2);
 	/* 20, 30, 40 and 50 ms */
 	CHECK_EQ(atomic_load(&missed), 4);
 	CHECK_EQ(stats(w).missed, 4);
 	CHECK_EQ(stats(w).fired, 2);
-	CHECK_EQ(hwheel_advance(w, 70 * MS, NULL, 0, NULL), 0);
+	to(w, 70 * MS);
 	ktap_until(&calls, 3);
 	CHECK_EQ(atomic_load(&missed), 0);
 	CHECK_EQ(atomic_load(&twice), 0);
 }
 
-TEST(a_burst_is_made_up_for_one_by_one)
+WHEEL_TEST(a_burst_is_made_up_for_one_by_one, with_workers(2))
 {
-	reset();
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
-
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, HWHEEL_MISSED_BURST, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
-	CHECK_EQ(hwheel_advance(w, 50 * MS, NULL, 0, NULL), 0);
+	begin_at(w, 10 * MS);
+	to(w, 50 * MS);
 	CHECK_EQ(stats(w).fired, 1);
 	atomic_store(&release, 1);
 	for (int i = 1; i <= 5; i++) {
 		ktap_until(&calls, i);
 		CHECK_EQ(hwheel_stop(w), 0);
-		CHECK_EQ(hwheel_advance(w, 50 * MS + (uint64_t)i * MS, NULL, 0, NULL), 0);
+		to(w, (uint64_t)(50 + i) * MS);
 	}
 	CHECK_EQ(atomic_load(&calls), 5);
 	CHECK_EQ(atomic_load(&twice), 0);
@@ -173,34 +187,31 @@ TEST(a_burst_is_made_up_for_one_by_one)
 
 TEST(what_is_armed_again_fires_when_it_is_over)
 {
-	reset();
-	struct hwheel *w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
+	struct hwheel *w = with_workers(2);
 	hwheel_timer_t t = arm(w, hold, 0, 1 * MS);
 
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
+	begin_at(w, 1 * MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, 2 * MS, HWHEEL_ABS), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	to(w, 5 * MS);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(stats(w).fired, 1);
 	atomic_store(&release, 1);
 	ktap_until(&calls, 1);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_advance(w, 6 * MS, NULL, 0, NULL), 0);
+	to(w, 6 * MS);
 	ktap_until(&calls, 2);
 	CHECK_EQ(atomic_load(&twice), 0);
 	/* Cancelled meanwhile, it does not. */
 	atomic_store(&release, 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 7 * MS, HWHEEL_ABS), 0);
-	CHECK_EQ(hwheel_advance(w, 7 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
+	begin_at(w, 7 * MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, 8 * MS, HWHEEL_ABS), 0);
-	CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0, NULL), 0);
+	to(w, 9 * MS);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	atomic_store(&release, 1);
 	ktap_until(&calls, 3);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
+	to(w, 20 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(atomic_load(&calls), 3);
 }
@@ -212,16 +223,15 @@ TEST(what_its_callback_has_held_up_is_due_however_long)
 	WHEEL w = on_call(us);
 	hwheel_timer_t t = arm(w, note, 1, 100 * us);
 
-	CHECK_EQ(hwheel_advance(w, 100 * us, NULL, 0, NULL), 0);
+	to(w, 100 * us);
 	CHECK_EQ(hwheel_timer_mod(w, t, 200 * us, HWHEEL_ABS), 0);
-	CHECK_EQ(hwheel_advance(w, 300 * us, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, far, NULL, 0, NULL), 0);
+	to(w, 300 * us);
+	to(w, far);
 	CHECK_EQ(ktap_left(w, t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, far + 500 * us, HWHEEL_ABS | HWHEEL_REDUCE), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK(ktap_next(w) <= far + us);
-	CHECK_EQ(hwheel_advance(w, far + us, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
+	run_at(w, far + us);
 	CHECK_EQ(atomic_load(&order), 11);
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 }
@@ -239,14 +249,12 @@ WHEEL_TEST(a_move_forgets_what_its_callback_has_held_up, on_call(1000))
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_every(w, 1000, 100, 0, note_deadline, 1, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 1000, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 5000, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
+	to(w, 1000);
+	run_at(w, 5000);
 	CHECK_EQ(hwheel_timer_mod(w, t, 100100, HWHEEL_ABS), 1);
 	/* rounded up to a tick */
 	CHECK_EQ(ktap_left(w, t), 96000);
-	CHECK_EQ(hwheel_advance(w, 101000, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
+	run_at(w, 101000);
 	CHECK_EQ(noted_deadline, 101000);
 	CHECK_EQ(noted_missed, 0);
 }
@@ -257,33 +265,29 @@ WHEEL_TEST(a_moved_period_due_while_it_waits_is_missed, on_call(1000))
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_every(w, 1000, 100000, 0, note_deadline, 1, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 1000, NULL, 0, NULL), 0);
+	to(w, 1000);
 	CHECK_EQ(hwheel_timer_mod(w, t, 5000, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_advance(w, 6000, NULL, 0, NULL), 0);
+	to(w, 6000);
 	CHECK_EQ(ktap_left(w, t), 99000);
 	CHECK_EQ(hwheel_run_queued(w), 1);
-	CHECK_EQ(hwheel_advance(w, 105000, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
+	run_at(w, 105000);
 	CHECK_EQ(noted_deadline, 105000);
 	CHECK_EQ(noted_missed, 1);
 	/* The next one never comes. */
 	CHECK_EQ(hwheel_timer_set_period(w, t, HWHEEL_NEVER / 2), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 106000, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_advance(w, 106000, NULL, 0, NULL), 0);
+	to(w, 106000);
 	CHECK_EQ(hwheel_timer_mod(w, t, 107000, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_advance(w, 108000, NULL, 0, NULL), 0);
+	to(w, 108000);
 	CHECK_EQ(ktap_left(w, t), HWHEEL_NEVER);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 }
 
-TEST(an_executor_is_asked_once_for_each)
+WHEEL_TEST(an_executor_is_asked_once_for_each, on_call(MS))
 {
-	atomic_int asked = 0;
-	WHEEL w = with_executor(MS, 0, &asked);
-
 	for (uint64_t i = 1; i <= 3; i++)
 		arm(w, note, i, i * MS);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	to(w, 5 * MS);
 	CHECK_EQ(atomic_load(&asked), 3);
 	CHECK_EQ(atomic_load(&calls), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
@@ -302,38 +306,29 @@ static void arm_the_timer_of_the_cookie(struct hwheel *w, const struct hwheel_ev
 WHEEL_TEST(a_callback_that_is_queued_announces_what_it_arms, on_call(MS))
 {
 	hwheel_timer_t t = ktap_timer_of(w, note, 7);
-	uint64_t next = 0;
 
 	arm(w, arm_the_timer_of_the_cookie, t, MS);
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
-	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
-	CHECK_EQ(next, 3 * MS);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
+	run_at(w, MS);
+	CHECK_EQ(ktap_next(w), 3 * MS);
+	run_at(w, 3 * MS);
 	CHECK_EQ(atomic_load(&order), 7);
 }
 
-TEST(events_are_not_queued)
+WHEEL_TEST(events_are_not_queued, with_workers(1))
 {
 	struct hwheel_event e;
-
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 1);
 
 	arm(w, NULL, 5, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, &e, 1, NULL), 1);
 	CHECK_EQ(e.cookie, 5);
 }
 
-TEST(timers_free_themselves_in_workers)
+WHEEL_TEST(timers_free_themselves_in_workers, with_workers(2))
 {
-	reset();
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
-
 	for (uint64_t i = 0; i < 10000; i++)
 		CHECK_EQ(hwheel_once(w, i % 50 * MS, note, 0, 0, NULL), 0);
 	for (uint64_t i = 1; i <= 50; i++)
-		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
+		to(w, i * MS);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&calls), 10000);
 	CHECK_EQ(stats(w).live, 0);
@@ -462,8 +457,7 @@ static struct hwheel *crowd(uint32_t overload, int by_key)
 		.overload = overload);
 
 	add(w, by_key, hold, 0, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
+	begin_at(w, 1 * MS);
 	for (uint64_t i = 1; i <= 5; i++)
 		add(w, by_key, by_key ? note_key : note, i, (1 + i) * MS);
 	return w;
@@ -487,7 +481,7 @@ TEST(without_room_the_driver_runs_it)
 	for (int by_key = 0; by_key < 2; by_key++) {
 		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, by_key);
 
-		CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+		to(w, 10 * MS);
 		CHECK_EQ(atomic_load(&order), 345);
 		CHECK_EQ(stats(w).queued, 2);
 		check_live(w, by_key, 3);
@@ -505,7 +499,7 @@ TEST(without_room_it_is_dropped_and_counted)
 	for (int by_key = 0; by_key < 2; by_key++) {
 		struct hwheel *w = crowd(HWHEEL_OVERLOAD_DROP, by_key);
 
-		CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+		to(w, 10 * MS);
 		CHECK_EQ(atomic_load(&order), 0);
 		CHECK_EQ(stats(w).dropped, 3);
 		CHECK_EQ(stats(w).fired, 6);
@@ -519,15 +513,12 @@ TEST(without_room_it_is_dropped_and_counted)
 	}
 }
 
-TEST(a_queue_may_have_room_for_one)
+WHEEL_TEST(a_queue_may_have_room_for_one, with_queue(1, HWHEEL_OVERLOAD_RUN))
 {
-	atomic_int asked = 0;
-	WHEEL w = with_executor(MS, 1, &asked);
-
 	for (uint64_t i = 1; i <= 2; i++) {
 		arm(w, note, 2 * i - 1, (2 * i - 1) * MS);
 		arm(w, note, 2 * i, 2 * i * MS);
-		CHECK_EQ(hwheel_advance(w, 2 * i * MS, NULL, 0, NULL), 0);
+		to(w, 2 * i * MS);
 		CHECK_EQ(stats(w).queued, 1);
 		CHECK_EQ(atomic_load(&asked), i);
 		CHECK_EQ(hwheel_run_queued(w), 1);
@@ -541,7 +532,7 @@ TEST(stop_and_destroy_run_what_is_queued)
 	for (int i = 0; i < 4; i++) {
 		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, i / 2);
 
-		CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+		to(w, 3 * MS);
 		CHECK_EQ(stats(w).queued, 2);
 		atomic_store(&release, 1);
 		if (i % 2 == 0) {
@@ -561,7 +552,7 @@ TEST(drain_leaves_what_is_queued)
 		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, by_key);
 		struct hwheel_event events[8];
 
-		CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+		to(w, 3 * MS);
 		CHECK_EQ(hwheel_drain(w, events, 8), 3);
 		for (int i = 0; i < 3; i++)
 			CHECK_EQ(events[i].timer == 0, by_key);
@@ -585,7 +576,7 @@ WHEEL_TEST(sync_delete_takes_out_what_is_queued, crowd(HWHEEL_OVERLOAD_RUN, 0))
 	pthread_t thread;
 
 	/* 1 and 9 wait behind the one that runs. */
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	to(w, 2 * MS);
 	before = stats(w);
 	CHECK_EQ(before.queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
@@ -600,25 +591,22 @@ WHEEL_TEST(sync_delete_takes_out_what_is_queued, crowd(HWHEEL_OVERLOAD_RUN, 0))
 }
 
 /* At the front or behind it. */
-TEST(the_place_of_what_was_taken_out_is_free)
+WHEEL_TEST(the_place_of_what_was_taken_out_is_free, with_queue(2, HWHEEL_OVERLOAD_RUN))
 {
-	atomic_int asked = 0;
-	WHEEL w = with_executor(MS, 2, &asked);
-
 	arm(w, note, 1, 1 * MS);
 	hwheel_timer_t second = arm(w, note, 2, 2 * MS);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	to(w, 2 * MS);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, second), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(stats(w).queued, 0);
 	hwheel_timer_t third = arm(w, note, 3, 3 * MS);
 	arm(w, note, 4, 4 * MS);
-	CHECK_EQ(hwheel_advance(w, 4 * MS, NULL, 0, NULL), 0);
+	to(w, 4 * MS);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, third), 1);
 	arm(w, note, 5, 5 * MS);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	to(w, 5 * MS);
 	CHECK_EQ(stats(w).queued, 2);
 	while (hwheel_run_queued(w) == 1)
 		;
@@ -634,12 +622,11 @@ static void note_order(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
-static uint64_t chosen, chances;
-
 static uint64_t choose(uint64_t n)
 {
-	chances = chances * 6364136223846793005u + 1442695040888963407u;
-	return (chances >> 33) % n;
+	static uint64_t dice = 88172645463325252u;
+
+	return ktap_dice(&dice) % n;
 }
 
 /*
@@ -649,24 +636,20 @@ static uint64_t choose(uint64_t n)
 static void at_random(uint32_t size, unsigned runs_of_8)
 {
 	enum { MOST = 64 };
-	static atomic_int asked;
+	WHEEL w = with_queue(size, HWHEEL_OVERLOAD_DROP);
 	hwheel_timer_t in_queue[MOST];
-	uint64_t dropped = 0, cookie = 0, tick = 0;
+	uint64_t dropped = 0, cookie = 0, tick = 0, chosen;
 	uint32_t n = 0;
 
 	CHECK(size <= MOST);
-	reset();
 	ran_last = ran_disorder = 0;
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .queue = size,
-		.overload = HWHEEL_OVERLOAD_DROP, .executor = execute, .executor_arg = &asked);
-
 	for (int step = 0; step < 20000; step++) {
 		uint64_t what = choose(8);
 
 		if (what < 4) {
 			hwheel_timer_t t = arm(w, note_order, ++cookie, ++tick * MS);
 
-			CHECK_EQ(hwheel_advance(w, tick * MS, NULL, 0, NULL), 0);
+			to(w, tick * MS);
 			if (n < size)
 				in_queue[n++] = t;
 			else
@@ -696,28 +679,23 @@ TEST(it_is_full_when_all_places_are_taken)
 }
 
 /* The oldest stays, as if its executor were stuck, and all others are taken out. */
-TEST(the_oldest_holds_up_no_place)
+WHEEL_TEST(the_oldest_holds_up_no_place, with_queue(0, HWHEEL_OVERLOAD_DROP))
 {
 	enum { SIZE = 1024 };
 	static hwheel_timer_t t[SIZE];
-	static atomic_int asked;
 	uint64_t cookie = 0, tick = 0;
 
-	reset();
 	ran_last = ran_disorder = 0;
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .overload = HWHEEL_OVERLOAD_DROP,
-		.executor = execute, .executor_arg = &asked);
-
 	t[0] = arm(w, note_order, ++cookie, ++tick * MS);
 	for (int round = 0; round < 20; round++) {
 		for (int i = 1; i < SIZE; i++)
 			t[i] = arm(w, note_order, ++cookie, ++tick * MS);
-		CHECK_EQ(hwheel_advance(w, tick * MS, NULL, 0, NULL), 0);
+		to(w, tick * MS);
 		CHECK_EQ(stats(w).queued, SIZE);
 		CHECK_EQ(stats(w).dropped, round);
 		/* one too many */
 		arm(w, note_order, ++cookie, ++tick * MS);
-		CHECK_EQ(hwheel_advance(w, tick * MS, NULL, 0, NULL), 0);
+		to(w, tick * MS);
 		CHECK_EQ(stats(w).dropped, round + 1);
 		for (int i = SIZE - 1; round < 19 && i >= 1; i--)
 			CHECK_EQ(hwheel_timer_delete_sync(w, t[i]), 1);
@@ -740,17 +718,13 @@ static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 }
 
 /* The only worker waits for a callback that is queued behind it. */
-TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for)
+WHEEL_TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for, with_workers(1))
 {
-	reset();
 	atomic_store(&answer, -1);
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 1);
-
 	arm(w, delete_victim, 0, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
-	ktap_until(&inside, 1);
+	begin_at(w, 1 * MS);
 	victim = arm(w, note, 7, 2 * MS);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	to(w, 2 * MS);
 	CHECK_EQ(stats(w).queued, 1);
 	atomic_store(&release, 1);
 	ktap_until(&calls, 1);
@@ -769,7 +743,7 @@ static void set(struct hwheel *w, const char *key, hwheel_fn fn, uint64_t cookie
 WHEEL_TEST(the_key_is_free_while_its_callback_waits, on_call(MS))
 {
 	set(w, "a", note_key, 1, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	to(w, 1 * MS);
 	CHECK_EQ(stats(w).queued, 1);
 	CHECK_EQ(stats(w).live, 1);
 	CHECK_EQ(hwheel_key_pending(w, "a", 1), 0);
@@ -778,7 +752,7 @@ WHEEL_TEST(the_key_is_free_while_its_callback_waits, on_call(MS))
 	/* the same key, while the first callback waits */
 	set(w, "a", note_key, 2, 2 * MS);
 	CHECK_EQ(stats(w).live, 2);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	to(w, 2 * MS);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(stats(w).live, 1);
@@ -798,14 +772,11 @@ static void set_again(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
-TEST(a_callback_in_a_worker_sets_its_own_key)
+WHEEL_TEST(a_callback_in_a_worker_sets_its_own_key, with_workers(2))
 {
-	reset();
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .workers = 2);
-
 	set(w, "a", set_again, 1, 1 * MS);
 	for (int i = 1; i <= 1000; i++) {
-		CHECK_EQ(hwheel_advance(w, (uint64_t)i * 2 * MS, NULL, 0, NULL), 0);
+		to(w, (uint64_t)i * 2 * MS);
 		ktap_until(&calls, i);
 	}
 	CHECK_EQ(hwheel_stop(w), 0);
@@ -822,7 +793,7 @@ TEST(keys_leave_nothing_in_workers)
 	for (int round = 1; round <= 10; round++) {
 		for (uint64_t i = 0; i < 1 << 10; i++)
 			CHECK_EQ(hwheel_key_set(w, &i, sizeof i, i % 50 * MS, note_key, 0, 0), 0);
-		CHECK_EQ(hwheel_advance(w, (uint64_t)round * SEC, NULL, 0, NULL), 0);
+		to(w, (uint64_t)round * SEC);
 		CHECK_EQ(hwheel_stop(w), 0);
 		CHECK_EQ(atomic_load(&calls), round << 10);
 		CHECK_EQ(stats(w).live, 0);
@@ -836,109 +807,91 @@ TEST(keys_leave_nothing_in_workers)
 
 enum { QUEUE = 4, TIMERS = 20 };
 
-static atomic_int ran, asked;
-
-static void count(struct hwheel *w, const struct hwheel_event *e)
-{
-	atomic_fetch_add(&ran, 1);
-}
-
-/* Does nothing, like a pool that was shut down first. */
-static void refuse(struct hwheel *w, void *arg)
-{
-	atomic_fetch_add(&asked, 1);
-}
-
-static struct hwheel *wheel(hwheel_executor_fn executor, uint32_t overload, uint32_t clock)
-{
-	return MADE(.executor = executor, .queue = QUEUE, .overload = overload, .clock = clock);
-}
-
 static void fill(struct hwheel *w)
 {
 	for (int i = 0; i < TIMERS; i++)
-		CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, note, 0, 0, NULL), 0);
 }
 
 /* The tick thread runs what the queue has no room for; a stop and a destroy run the rest. */
 CHILD_TEST(stop_and_destroy_return_though_the_executor_refuses)
 {
-	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, 0);
+	struct hwheel *w = MADE(.executor = execute, .queue = QUEUE);
 
+	reset();
 	CHECK_EQ(hwheel_start(w), 0);
 	fill(w);
-	ktap_until(&ran, TIMERS - QUEUE);
+	ktap_until(&calls, TIMERS - QUEUE);
 	CHECK_EQ(stats(w).queued, QUEUE);
 	CHECK_EQ(atomic_load(&asked), QUEUE);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(stats(w).queued, 0);
-	CHECK_EQ(atomic_load(&ran), TIMERS);
+	CHECK_EQ(atomic_load(&calls), TIMERS);
 	/* it can go on */
 	CHECK_EQ(hwheel_start(w), 0);
 	fill(w);
-	ktap_until(&ran, 2 * TIMERS - QUEUE);
+	ktap_until(&calls, 2 * TIMERS - QUEUE);
 	CHECK_EQ(hwheel_destroy(w), 0);
-	CHECK_EQ(atomic_load(&ran), 2 * TIMERS);
+	CHECK_EQ(atomic_load(&calls), 2 * TIMERS);
 }
 
 /* Of a thread that advances: the stop runs what that has put into the queue. */
 CHILD_TEST(stop_runs_what_an_advance_has_queued)
 {
-	WHEEL w = wheel(refuse, HWHEEL_OVERLOAD_DROP, HWHEEL_CLOCK_MANUAL);
+	WHEEL w = with_queue(QUEUE, HWHEEL_OVERLOAD_DROP);
 
 	fill(w);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(atomic_load(&ran), 0);
+	to(w, SEC);
+	CHECK_EQ(atomic_load(&calls), 0);
 	CHECK_EQ(stats(w).dropped, TIMERS - QUEUE);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(atomic_load(&ran), QUEUE);
+	CHECK_EQ(atomic_load(&calls), QUEUE);
 }
 
 /* It is asked once for each; late is not never. */
 CHILD_TEST(delete_sync_does_not_wait_for_what_never_begins)
 {
-	WHEEL w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
-	hwheel_timer_t t = ktap_armed(w, count, 0, MS);
+	WHEEL w = with_queue(QUEUE, HWHEEL_OVERLOAD_RUN);
+	hwheel_timer_t t = ktap_armed(w, note, 0, MS);
 
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	to(w, 5 * MS);
 	CHECK_EQ(stats(w).queued, 1);
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
 	CHECK_EQ(hwheel_run_queued(w), 0);
-	CHECK_EQ(atomic_load(&ran), 0);
+	CHECK_EQ(atomic_load(&calls), 0);
 	CHECK_EQ(stats(w).cancelled, 1);
 	CHECK_EQ(stats(w).fired, 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_run_queued(w), 1);
-	CHECK_EQ(atomic_load(&ran), 1);
+	run_at(w, 10 * MS);
+	CHECK_EQ(atomic_load(&calls), 1);
 }
 
 /* Each call by its own timer, and both of timers that are gone. */
 CHILD_TEST(sync_calls_take_out_what_is_gone)
 {
-	WHEEL w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
-	int (*const calls[])(struct hwheel *, hwheel_timer_t) = {
+	WHEEL w = with_queue(QUEUE, HWHEEL_OVERLOAD_RUN);
+	int (*const cancel[])(struct hwheel *, hwheel_timer_t) = {
 		hwheel_timer_delete_sync, hwheel_timer_shutdown_sync,
 	};
-	hwheel_timer_t timers[2], first;
+	hwheel_timer_t timers[2];
 
-	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, &first), 0);
+	CHECK_EQ(hwheel_once(w, MS, note, 0, 0, NULL), 0);
 	for (int i = 0; i < 2; i++)
-		timers[i] = ktap_armed(w, count, 0, 2 * MS);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+		timers[i] = ktap_armed(w, note, 0, 2 * MS);
+	to(w, 5 * MS);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(hwheel_timer_free(w, timers[i]), 0);
 	CHECK_EQ(stats(w).queued, 3);
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(hwheel_timer_delete(w, timers[i]), -ESTALE);
-		CHECK_EQ(calls[i](w, timers[i]), 1);
-		CHECK_EQ(calls[i](w, timers[i]), -ESTALE);
+		CHECK_EQ(cancel[i](w, timers[i]), 1);
+		CHECK_EQ(cancel[i](w, timers[i]), -ESTALE);
 		CHECK_EQ(stats(w).queued, 2 - i);
 	}
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(hwheel_run_queued(w), 0);
 	CHECK_EQ(stats(w).queued, 0);
-	CHECK_EQ(atomic_load(&ran), 1);
+	CHECK_EQ(atomic_load(&calls), 1);
 }
 
 /* Calls that the executor function makes itself. */
@@ -951,7 +904,7 @@ static void call_back(struct hwheel *w, void *arg)
 	CHECK_EQ(hwheel_destroy(w), -EDEADLK);
 	CHECK_EQ(hwheel_drain(w, &e, 1), -EDEADLK);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), -EBUSY);
-	CHECK_EQ(hwheel_once(w, SEC, count, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_once(w, SEC, note, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
 	/* an executor may also be this thread */
 	hwheel_run_queued(w);
@@ -960,15 +913,16 @@ static void call_back(struct hwheel *w, void *arg)
 
 CHILD_TEST(the_executor_cannot_stop_the_wheel)
 {
-	WHEEL w = wheel(call_back, HWHEEL_OVERLOAD_RUN, 0);
+	WHEEL w = MADE(.executor = call_back, .queue = QUEUE);
 
+	reset();
 	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, note, 0, 0, NULL), 0);
 	ktap_until(&asked, 1);
 	/* the wheel is as it was */
 	CHECK_EQ(hwheel_start(w), -EBUSY);
-	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, note, 0, 0, NULL), 0);
 	ktap_until(&asked, 2);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(atomic_load(&ran), 2);
+	CHECK_EQ(atomic_load(&calls), 2);
 }
