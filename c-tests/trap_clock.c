@@ -62,6 +62,15 @@ static inline void end(struct hwheel *w)
 	still_ns = 0;
 }
 
+/* A wheel of start_still(). At the end of its block it is destroyed, and the clock goes on. */
+#define STILL_WHEEL __attribute__((cleanup(destroy_still))) struct hwheel *
+
+static inline void destroy_still(struct hwheel **w)
+{
+	ktap_destroy(w);
+	still_ns = 0;
+}
+
 SHAPE_TEST(b1_arm_after_idle_is_not_early, shapes)
 {
 	for (unsigned bit = 1; bit < 40; bit += 3) {
@@ -156,7 +165,7 @@ TEST(b2_clock_steps_back)
 /* Back and forth at random: timers fire once, in order, never early. */
 TEST(b2_clock_that_jitters)
 {
-	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 10000 * SEC);
+	STILL_WHEEL w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 10000 * SEC);
 	uint64_t seed = 88172645463325252u, most = driven, base = driven;
 
 	for (unsigned n = 0; n < 1000; n++)
@@ -180,8 +189,6 @@ TEST(b2_clock_that_jitters)
 	for (unsigned n = 0; n < n_records; n++)
 		CHECK_EQ(records[n].fired, 1);
 	CHECK_EQ(disorder, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	still_ns = 0;
 }
 
 /* A thread that sleeps: the clock steps back under it, and nothing is early. */
@@ -248,15 +255,11 @@ TEST(b3_each_wheel_has_its_clock)
 	};
 
 	for (unsigned c = 0; c < COUNT(clocks); c++) {
-		struct hwheel *w;
-
 		offset_ns[clocks[c].system] = (int64_t)(7 * SEC);
-		w = start_still(clocks[c].wheel, MS, 1000 * SEC);
+		STILL_WHEEL w = start_still(clocks[c].wheel, MS, 1000 * SEC);
 		CHECK_EQ(ktap_now(w), 1007 * SEC);
 		offset_ns[clocks[c].system] = 0;
-		CHECK_EQ(hwheel_destroy(w), 0);
 	}
-	still_ns = 0;
 }
 
 /*
@@ -311,7 +314,7 @@ TEST(b4_resume_fires_once_in_order)
 	static const uint32_t clocks[] = { HWHEEL_CLOCK_BOOTTIME, HWHEEL_CLOCK_REALTIME };
 
 	for (unsigned c = 0; c < COUNT(clocks); c++) {
-		struct hwheel *w = start_still(clocks[c], MS, 10000 * SEC);
+		STILL_WHEEL w = start_still(clocks[c], MS, 10000 * SEC);
 
 		CHECK_EQ(hwheel_every(w, SEC, SEC, 0, note, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_every(w, 60 * SEC, 60 * SEC, 0, note, 1, 0, NULL), 0);
@@ -331,8 +334,6 @@ TEST(b4_resume_fires_once_in_order)
 		poll_at(w, 10001 * SEC + 8 * 3600 * SEC);
 		CHECK_EQ(records[0].fired, 2);
 		CHECK_EQ(records[0].missed, 8 * 3600 - 1);
-		CHECK_EQ(hwheel_destroy(w), 0);
-		still_ns = 0;
 	}
 }
 
@@ -370,15 +371,13 @@ TEST(b6_one_poll_fires_all_that_is_due)
 	static const uint32_t clocks[] = { HWHEEL_CLOCK_MONOTONIC, HWHEEL_CLOCK_REALTIME };
 
 	for (unsigned c = 0; c < COUNT(clocks); c++) {
-		struct hwheel *w = start_still(clocks[c], MS, 5000 * SEC);
+		STILL_WHEEL w = start_still(clocks[c], MS, 5000 * SEC);
 
 		for (unsigned n = 0; n < 1000; n++)
 			after(w, (n * 997 % 1000 + 1) * 50 * MS);
 		poll_at(w, 5000 * SEC + 365 * 86400 * SEC);
 		CHECK_EQ(n_fired, 1000);
 		CHECK_EQ(disorder, 0);
-		CHECK_EQ(hwheel_destroy(w), 0);
-		still_ns = 0;
 	}
 }
 
@@ -511,7 +510,7 @@ static void b9_late(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(b9_period_is_not_measured_from_the_callback)
 {
-	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 5000 * SEC);
+	STILL_WHEEL w = start_still(HWHEEL_CLOCK_MONOTONIC, MS, 5000 * SEC);
 
 	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, b9_late, 0, 0, NULL), 0);
 	for (unsigned n = 1; n <= 1000; n++) {
@@ -520,8 +519,6 @@ TEST(b9_period_is_not_measured_from_the_callback)
 		CHECK_EQ(records[0].due, 5000 * SEC + n * 10 * MS);
 	}
 	CHECK_EQ(records[0].missed, 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	still_ns = 0;
 }
 
 /* Driven late each time by most of a period, with a period off the grid. */
@@ -549,7 +546,7 @@ TEST(b9_late_driving_does_not_drift)
 TEST(b10_coarse_clock_does_not_spin)
 {
 	const uint64_t grain = 4 * MS, base = 5000 * SEC;
-	struct hwheel *w = start_still(HWHEEL_CLOCK_MONOTONIC, 100000, base);
+	STILL_WHEEL w = start_still(HWHEEL_CLOCK_MONOTONIC, 100000, base);
 	unsigned polls = 0;
 	uint64_t next;
 
@@ -574,8 +571,6 @@ TEST(b10_coarse_clock_does_not_spin)
 		CHECK(records[n].got >= records[n].first);
 		CHECK(records[n].got < records[n].first + grain);
 	}
-	CHECK_EQ(hwheel_destroy(w), 0);
-	still_ns = 0;
 }
 
 /* The tick thread sleeps once per expiry, however fine the deadlines. */
@@ -586,8 +581,7 @@ WHEEL_TEST(b10_fine_deadlines_do_not_wake_twice, MADE(.tick_ns = 1000))
 	for (unsigned n = 1; n <= 20; n++)
 		CHECK_EQ(hwheel_once(w, n * 5 * MS + 777, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);
-	for (unsigned n = 0; n < 2000 && stats(w).unclaimed < 20; n++)
-		ktap_sleep_ms(1);
+	ktap_wait(stats(w).unclaimed >= 20);
 	s = stats(w);
 	CHECK_EQ(s.unclaimed, 20);
 	/* one more for the start */
@@ -618,10 +612,9 @@ SHAPE_TEST(b11_cascade_into_the_tick_being_swept, shapes)
 
 TEST(before_its_start_it_is_held_at_its_start)
 {
-	WHEEL w = start_still(HWHEEL_CLOCK_REALTIME, MS, 5000 * SEC);
+	STILL_WHEEL w = start_still(HWHEEL_CLOCK_REALTIME, MS, 5000 * SEC);
 
 	still_ns = 1;
 	CHECK_EQ(ktap_now(w), 5000 * SEC);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
-	still_ns = 0;
 }
