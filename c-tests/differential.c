@@ -208,6 +208,8 @@ static int result(int number, int got)
 	return got;
 }
 #define CALL(function, ...) result(NUMBER_OF_##function, function(__VA_ARGS__))
+/* A call without an argument but the wheel, which is printed. */
+#define CALL_PLAINLY(function) (say_call(#function "(w)"), CALL(function, w.wheel))
 
 /* Numbers: splitmix64. */
 static uint64_t rng;
@@ -861,8 +863,7 @@ static void change_hands(void)
 	/* Not within the turn of the next owner: the calls would nest without end. */
 	if (is_there)
 		return;
-	say_call("hwheel_disown(w)");
-	EXPECT(CALL(hwheel_disown, w.wheel) == (is_inside ? -EDEADLK : 0));
+	EXPECT(CALL_PLAINLY(hwheel_disown) == (is_inside ? -EDEADLK : 0));
 	if (!is_inside && one_in(2)) {
 		is_there = 1;
 		in_another_thread(next_owner, NULL);
@@ -870,8 +871,7 @@ static void change_hands(void)
 	}
 	if (!is_inside && one_in(2))
 		message();
-	say_call("hwheel_own(w)");
-	EXPECT(CALL(hwheel_own, w.wheel) == 0);
+	EXPECT(CALL_PLAINLY(hwheel_own) == 0);
 }
 
 static void move_timer(void)
@@ -1586,8 +1586,7 @@ static void get_descriptor(void)
 {
 	int fd, can = w.clock >= 0 && w.o.wake == NULL;
 
-	say_call("hwheel_fd(w)");
-	fd = CALL(hwheel_fd, w.wheel);
+	fd = CALL_PLAINLY(hwheel_fd);
 	EXPECT(can ? fd >= 0 : fd == -EINVAL);
 	EXPECT(!can || w.fd < 0 || w.fd == fd);
 	if (can && w.fd < 0) {
@@ -1661,8 +1660,7 @@ static void tick_thread(void)
 	EXPECT(CALL(hwheel_poll, w.wheel, NULL, 0, NULL) == -EBUSY);
 	EXPECT(CALL(hwheel_start, w.wheel) == -EBUSY);
 	w.lively = 4;
-	say_call("hwheel_stop(w)");
-	EXPECT(CALL(hwheel_stop, w.wheel) == 0);
+	EXPECT(CALL_PLAINLY(hwheel_stop) == 0);
 	EXPECT(w.queued == 0);
 }
 
@@ -1678,8 +1676,7 @@ static void start(void)
 	/* Where it would start, the list does not know when timers fire. */
 	if (can && !w.drained && !w.list.driving)
 		return;
-	say_call("hwheel_start(w)");
-	EXPECT(CALL(hwheel_start, w.wheel) ==
+	EXPECT(CALL_PLAINLY(hwheel_start) ==
 	       (!can ? -EINVAL : w.list.driving ? -EBUSY : -ESHUTDOWN));
 }
 
@@ -1692,9 +1689,8 @@ static void stop(void)
 	begin_call(&call);
 	if (!is_inside)
 		w.lively = 8;
-	say_call("hwheel_stop(w)");
 	call.may = 1;
-	got = CALL(hwheel_stop, w.wheel);
+	got = CALL_PLAINLY(hwheel_stop);
 	EXPECT(got == (is_inside ? -EDEADLK : 0));
 	EXPECT(is_inside || w.queued == 0);
 	w.woken |= call.wakes > 0;
@@ -1711,8 +1707,7 @@ static void run_queued(void)
 	call.may = 1;
 	if (w.inside == 0)
 		w.lively = 3;
-	say_call("hwheel_run_queued(w)");
-	got = CALL(hwheel_run_queued, w.wheel);
+	got = CALL_PLAINLY(hwheel_run_queued);
 	EXPECT(got == (w.room == 0 ? -EINVAL : queued > 0));
 	end_call(&call);
 }
@@ -1751,8 +1746,7 @@ static void destroy_too_early(void)
 {
 	if (w.inside == 0 && w.waking == 0)
 		return;
-	say_call("hwheel_destroy(w)");
-	EXPECT(CALL(hwheel_destroy, w.wheel) == -EDEADLK);
+	EXPECT(CALL_PLAINLY(hwheel_destroy) == -EDEADLK);
 }
 
 static void make_a_rare_call(void)
@@ -1841,8 +1835,7 @@ static void finish(void)
 	w.ending = 1;
 	w.asleep = 0;
 	w.lively = 4;
-	say_call("hwheel_destroy(w)");
-	EXPECT(CALL(hwheel_destroy, w.wheel) == 0);
+	EXPECT(CALL_PLAINLY(hwheel_destroy) == 0);
 	EXPECT(w.queued == 0);
 }
 
