@@ -248,8 +248,7 @@ MANUAL_TEST(a_second_driver_is_refused)
 	pthread_t thread;
 	int same, later, drain;
 
-	ktap_held = ktap_may_go = 0;
-	CHECK_EQ(hwheel_once(w, MS, ktap_hold, 0, 0, NULL), 0);
+	ktap_arm_hold(w, MS);
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	ktap_begin(&thread, 1, advance_to_a_second, w);
 	ktap_until(&ktap_held, 1);

@@ -139,15 +139,11 @@ TEST(so_is_one_of_a_wheel_that_was_destroyed)
 TEST(so_is_one_of_a_wheel_that_began_at_another_time)
 {
 	enum { WHEELS = 3 * 62 };
-	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = 1000,
-	};
 	struct hwheel *w[WHEELS];
 	hwheel_timer_t t[WHEELS];
 
 	for (int i = 0; i < WHEELS; i++) {
-		o.start_ns = i % 3 == 1 ? 0 : UINT64_C(1) << i / 3;
-		CHECK_EQ(hwheel_create(&o, &w[i]), 0);
+		w[i] = ktap_manual(1000, 0, 0, i % 3 == 1 ? 0 : UINT64_C(1) << i / 3);
 		t[i] = ktap_timer(w[i]);
 	}
 	for (int i = 0; i < WHEELS; i++)

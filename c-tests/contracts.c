@@ -299,9 +299,7 @@ TEST(start_beside_a_thread_that_polls)
 		CHECK_EQ(hwheel_once(w, 0, last, 0, 0, NULL), 0);
 		if (r == 0) {
 			started++;
-			for (int n = 0; n < PATIENCE_S * 1000 && !atomic_load(&fired); n++)
-				ktap_sleep_ms(1);
-			CHECK(atomic_load(&fired));
+			ktap_until(&fired, 1);
 			CHECK_EQ(hwheel_stop(w), 0);
 		} else if (i >= 300) {
 			ktap_sleep_ms(1);

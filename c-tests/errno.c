@@ -48,18 +48,14 @@ static void refuse_threads(void)
 /* Limits the address space to its present size and the given bytes more. */
 static void limit_space(unsigned long more)
 {
-	unsigned long pages = 0;
 	struct rlimit limit;
-	FILE *file = fopen("/proc/self/statm", "r");
 	pthread_attr_t stack;
 
 	/* glibc's; musl's is smaller than what is left. */
 	CHECK_EQ(pthread_attr_init(&stack), 0);
 	CHECK_EQ(pthread_attr_setstacksize(&stack, 8 << 20), 0);
 	CHECK_EQ(pthread_setattr_default_np(&stack), 0);
-	CHECK(file != NULL && fscanf(file, "%lu", &pages) == 1);
-	fclose(file);
-	limit.rlim_cur = limit.rlim_max = pages * 4096 + more;
+	limit.rlim_cur = limit.rlim_max = ktap_memory(KTAP_SPACE) + more;
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 }
 

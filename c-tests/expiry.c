@@ -202,8 +202,7 @@ MANUAL_TEST(it_is_not_late_while_another_thread_drives)
 	pthread_t thread;
 	uint64_t next;
 
-	ktap_held = ktap_may_go = 0;
-	CHECK_EQ(hwheel_once(w, 10 * MS, ktap_hold, 0, 0, NULL), 0);
+	ktap_arm_hold(w, 10 * MS);
 	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
 	ktap_begin(&thread, 1, advance_a_little, w);
 	ktap_until(&ktap_held, 1);
@@ -239,9 +238,7 @@ static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, ui
 		CHECK_EQ(ktap_next(w), others && later < 500 * MS ? later : 500 * MS);
 	} else {
 		atomic_store(&ktap_may_go, 1);
-		for (int ms = 0; ms < 20000 && ktap_next(w) > 20 * MS; ms++)
-			ktap_sleep_ms(1);
-		CHECK(ktap_next(w) <= 20 * MS);
+		ktap_wait(ktap_next(w) <= 20 * MS);
 		CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(stats(w).fired, 2);
 	}
@@ -549,7 +546,5 @@ THREAD_TEST(beside_the_tick_thread_it_is_exact)
 	/* it may name the time of a cancelled timer until the thread wakes */
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
-	for (int ms = 0; ms < 20000 && ktap_next(w) != HWHEEL_NEVER; ms++)
-		ktap_sleep_ms(1);
-	CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+	ktap_wait(ktap_next(w) == HWHEEL_NEVER);
 }

@@ -523,7 +523,7 @@ TEST(a_wheel_that_is_gone_wakes_nobody)
 	struct epoll_event e = { .events = EPOLLIN };
 
 	for (uint32_t clock = 0; clock < 3; clock++) {
-		int epoll = epoll_create1(0), fd, status = 0, woken;
+		int epoll = epoll_create1(0), fd, woken;
 		pid_t child;
 
 		w = MADE(.clock = clock);
@@ -547,7 +547,7 @@ TEST(a_wheel_that_is_gone_wakes_nobody)
 		CHECK_EQ(hwheel_destroy(w), 0);
 		woken = epoll_wait(epoll, &e, 1, 50);
 		CHECK_EQ(kill(child, SIGKILL), 0);
-		CHECK_EQ(waitpid(child, &status, 0), child);
+		status_of(child);
 		CHECK_EQ(woken, 0);
 		CHECK_EQ(close(epoll), 0);
 	}
@@ -560,7 +560,6 @@ TEST(a_wheel_that_is_gone_wakes_nobody)
 TEST(a_child_that_destroys_keeps_its_own_descriptors)
 {
 	for (int driven = 0; driven < 2; driven++) {
-		int status = 0;
 		pid_t child;
 
 		w = ktap_made(NULL);
@@ -582,9 +581,7 @@ TEST(a_child_that_destroys_keeps_its_own_descriptors)
 				lost += fcntl(own[i], F_GETFD) < 0;
 			_exit(lost);
 		}
-		CHECK_EQ(waitpid(child, &status, 0), child);
-		CHECK(WIFEXITED(status));
-		CHECK_EQ(WEXITSTATUS(status), 0);
+		CHECK_EQ(status_of(child), 0);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }

@@ -30,17 +30,16 @@ MANUAL_TEST(every_call_says_what_it_found)
 MANUAL_TEST(bad_arguments_change_nothing)
 {
 	const char key[256] = "key";
-	const uint32_t lengths[] = { 0, 256, UINT32_MAX };
+	const struct {
+		const char *key;
+		uint32_t len;
+	} bad[] = { { NULL, 3 }, { key, 0 }, { key, 256 }, { key, UINT32_MAX } };
 
-	CHECK_EQ(hwheel_key_set(w, NULL, 3, MS, NULL, 0, 0), -EINVAL);
-	CHECK_EQ(hwheel_key_mod(w, NULL, 3, MS, 0), -EINVAL);
-	CHECK_EQ(hwheel_key_delete(w, NULL, 3), -EINVAL);
-	CHECK_EQ(hwheel_key_pending(w, NULL, 3), -EINVAL);
-	for (size_t i = 0; i < 3; i++) {
-		CHECK_EQ(hwheel_key_set(w, key, lengths[i], MS, NULL, 0, 0), -EINVAL);
-		CHECK_EQ(hwheel_key_mod(w, key, lengths[i], MS, 0), -EINVAL);
-		CHECK_EQ(hwheel_key_delete(w, key, lengths[i]), -EINVAL);
-		CHECK_EQ(hwheel_key_pending(w, key, lengths[i]), -EINVAL);
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		CHECK_EQ(hwheel_key_set(w, bad[i].key, bad[i].len, MS, NULL, 0, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_mod(w, bad[i].key, bad[i].len, MS, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_delete(w, bad[i].key, bad[i].len), -EINVAL);
+		CHECK_EQ(hwheel_key_pending(w, bad[i].key, bad[i].len), -EINVAL);
 	}
 	CHECK_EQ(stats(w).live, 0);
 }

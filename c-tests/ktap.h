@@ -7,6 +7,7 @@
 #define KTAP_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -343,13 +344,18 @@ static inline void ktap_sleep_ms(unsigned ms)
 		;
 }
 
+/* Waits until a condition holds. */
+#define ktap_wait(condition) do { \
+	for (int ktap_ms = 0; ktap_ms < 20000 && !(condition); ktap_ms++) \
+		ktap_sleep_ms(1); \
+	CHECK(condition); \
+} while (0)
+
 /* Waits until a count, of any type, is high enough. */
 #define ktap_until(count, least) do { \
 	const __typeof__(least) ktap_least = (least); \
 \
-	for (int ktap_ms = 0; ktap_ms < 20000 && atomic_load(count) < ktap_least; ktap_ms++) \
-		ktap_sleep_ms(1); \
-	CHECK(atomic_load(count) >= ktap_least); \
+	ktap_wait(atomic_load(count) >= ktap_least); \
 } while (0)
 
 /* Begins threads that run the same function, and waits until they have ended. */
@@ -383,6 +389,40 @@ static inline void ktap_hold(struct hwheel *w, const struct hwheel_event *e)
 	for (int i = 0; i < 20000 && !atomic_load(&ktap_may_go); i++)
 		ktap_sleep_ms(1);
 	atomic_store(&ktap_held, 0);
+}
+
+/* A timer with this callback, after a delay. */
+static inline void ktap_arm_hold(struct hwheel *w, uint64_t delay_ns)
+{
+	ktap_held = ktap_may_go = 0;
+	CHECK_EQ(hwheel_once(w, delay_ns, ktap_hold, 0, 0, NULL), 0);
+}
+
+/* A thread that lets the callback go after 20 ms. */
+static inline void *ktap_let_go(void *unused)
+{
+	ktap_sleep_ms(20);
+	atomic_store(&ktap_may_go, 1);
+	return unused;
+}
+
+/*
+ * The memory of the process in bytes, as /proc/self/statm counts it. The first number is that of
+ * the address space, the second that of the resident memory. This function calls no allocator.
+ */
+enum { KTAP_SPACE, KTAP_RESIDENT };
+
+static inline uint64_t ktap_memory(int nth)
+{
+	char text[128] = "", *at = text;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(fd, text, sizeof text - 1);
+
+	close(fd);
+	CHECK(n > 0);
+	while (nth-- > 0)
+		strtoull(at, &at, 10);
+	return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Numbers that look random: the next one. */

@@ -2,24 +2,14 @@
  * The books of memory. Entries, notes and resident memory follow the number of live
  * timers and threads, whatever the pattern of calls, and whether or not anybody drives.
  */
-#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include "child.h"
 
-/* The resident memory, in bytes. */
 static uint64_t resident(void)
 {
-	char text[128] = "", *at;
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	ssize_t n = read(fd, text, sizeof text - 1);
-
-	close(fd);
-	CHECK(n > 0);
-	at = strchr(text, ' ');
-	CHECK(at != NULL);
-	return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+	return ktap_memory(KTAP_RESIDENT);
 }
 
 /*

@@ -9,7 +9,7 @@
 
 enum { SENDERS = 2, MOST = 20000 };
 
-static struct hwheel *wheel, *another;
+static struct hwheel *wheel;
 static _Atomic uint64_t driven;
 /* What was sent: how often it has ended, and the time for which it was sent. */
 static atomic_uint ended[MOST];
@@ -329,14 +329,12 @@ static void pass_on(struct hwheel *w, const struct hwheel_event *e)
 
 static void *run_another(void *unused)
 {
-	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = 1 };
+	WHEEL another = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = 1);
 
-	CHECK_EQ(hwheel_create(&o, &another), 0);
 	for (uint64_t i = 0; i < 100; i++)
 		CHECK_EQ(hwheel_once(another, i * MS, pass_on, i, 0, NULL), 0);
 	for (uint64_t i = 0; i < 101; i++)
 		CHECK_EQ(hwheel_advance(another, i * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_destroy(another), 0);
 	return NULL;
 }
 

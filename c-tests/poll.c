@@ -234,8 +234,7 @@ CLOCK_TEST(a_second_driver_is_refused)
 	pthread_t thread;
 	int poll, start, drain;
 
-	ktap_held = ktap_may_go = 0;
-	CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
+	ktap_arm_hold(w, 0);
 	ktap_sleep_ms(5);
 	ktap_begin(&thread, 1, poll_once, w);
 	ktap_until(&ktap_held, 1);

@@ -12,21 +12,10 @@ static void limit(int what, rlim_t to)
 	CHECK_EQ(setrlimit(what, &r), 0);
 }
 
-/* The part of the address space that is in use, without the allocator. */
+/* The part of the address space that is in use. */
 static rlim_t in_use(void)
 {
-	char text[64] = "";
-	unsigned long long pages = 0;
-	static int fd = -1;
-	ssize_t n;
-
-	if (fd < 0)
-		fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	n = pread(fd, text, sizeof text - 1, 0);
-	CHECK(n > 0);
-	for (char *c = text; *c >= '0' && *c <= '9'; c++)
-		pages = pages * 10 + (unsigned long long)(*c - '0');
-	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+	return ktap_memory(KTAP_SPACE);
 }
 
 CHILD_TEST(without_descriptors_it_is_driven_by_hand)
@@ -184,10 +173,7 @@ CHILD_TEST(an_arm_lacks_no_memory)
 	static hwheel_timer_t timers[MOST];
 
 	for (uint32_t owned = 0; owned < 2; owned++) {
-		struct hwheel_options o = {
-			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .owned = owned,
-		};
-		WHEEL w = ktap_made(&o);
+		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
 		uint64_t begin = calls;
 		int got, made = 0;
 
@@ -213,13 +199,11 @@ CHILD_TEST(an_arm_lacks_no_memory)
 
 static struct hwheel *first_used;
 static hwheel_timer_t first_armed;
-static int go, refused;
+static atomic_int go, refused;
 
 static void *arms_for_the_first_time(void *arg)
 {
-	(void)arg;
-	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
-		usleep(100);
+	ktap_until(&go, 1);
 	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, 0), -ENOMEM);
 	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, HWHEEL_ABS), -ENOMEM);
 	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, HWHEEL_ABS), -ENOMEM);
@@ -227,9 +211,8 @@ static void *arms_for_the_first_time(void *arg)
 	CHECK_EQ(hwheel_timer_pending(first_used, first_armed), 0);
 	/* What needs no memory works. */
 	CHECK_EQ(hwheel_timer_delete(first_used, first_armed), 0);
-	__atomic_store_n(&refused, 1, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&go, __ATOMIC_ACQUIRE) < 2)
-		usleep(100);
+	refused = 1;
+	ktap_until(&go, 2);
 	CHECK_EQ(hwheel_timer_mod(first_used, first_armed, 0, 0), 0);
 	/* The thread has its memory now: neither arming nor firing asks for more. */
 	limit(RLIMIT_AS, in_use());
@@ -252,12 +235,11 @@ CHILD_TEST(a_first_arm_without_memory_changes_nothing)
 	first_armed = t;
 	ktap_begin(&thread, 1, arms_for_the_first_time, NULL);
 	limit(RLIMIT_AS, in_use());
-	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&refused, __ATOMIC_ACQUIRE))
-		usleep(100);
+	go = 1;
+	ktap_until(&refused, 1);
 	CHECK_EQ(hwheel_poll(first_used, NULL, 0, NULL), 0);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	__atomic_store_n(&go, 2, __ATOMIC_RELEASE);
+	go = 2;
 	ktap_end(&thread, 1);
 	poll_until_called(first_used, 1);
 	CHECK_EQ(hwheel_destroy(first_used), 0);
@@ -423,10 +405,8 @@ static int own_soon(void)
 
 static void more_owners_than_numbers(void)
 {
-	struct hwheel_options o = { .size = sizeof o, .owned = 1 };
-
 	alarm(2 * PATIENCE_S);
-	of_all = ktap_made(&o);
+	of_all = MADE(.owned = 1);
 	CHECK_EQ(pthread_key_create(&last_key, own_in_this_round), 0);
 	for (intptr_t n = 0; n < 33000; n++) {
 		CHECK_EQ(hwheel_disown(of_all), 0);

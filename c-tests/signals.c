@@ -23,13 +23,10 @@ static uint32_t workers;
 
 static void crash(void)
 {
-	struct hwheel_options o = { .size = sizeof o };
 	struct sigaction action = { .sa_handler = leave };
-	struct hwheel *w = NULL;
+	struct hwheel *w = MADE(.workers = workers);
 
-	o.workers = workers;
 	CHECK_EQ(sigaction(signal_to_raise, &action, NULL), 0);
-	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, raise_it, (uint64_t)signal_to_raise, 0, NULL), 0);
 	ktap_sleep_ms(5000);

@@ -143,8 +143,7 @@ CLOCK_TEST(timers_without_a_callback_are_unclaimed)
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
-	for (int ms = 0; ms < 20000 && stats(w).unclaimed < 2; ms++)
-		ktap_sleep_ms(1);
+	ktap_wait(stats(w).unclaimed >= 2);
 	CHECK_EQ(stats(w).unclaimed, 2);
 	CHECK_EQ(stats(w).live, 0);
 }
@@ -221,23 +220,15 @@ TEST(only_one_thread_stops_it)
 	}
 }
 
-static void *let_go(void *arg)
-{
-	ktap_sleep_ms(20);
-	atomic_store(&ktap_may_go, 1);
-	return arg;
-}
-
 TEST(stop_and_destroy_wait_for_the_callback)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = ktap_started(NULL);
 		pthread_t thread;
 
-		ktap_held = ktap_may_go = 0;
-		CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
+		ktap_arm_hold(w, 0);
 		ktap_until(&ktap_held, 1);
-		CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
+		CHECK_EQ(pthread_create(&thread, NULL, ktap_let_go, NULL), 0);
 		CHECK_EQ(k == 0 ? hwheel_stop(w) : hwheel_destroy(w), 0);
 		CHECK_EQ(atomic_load(&ktap_held), 0);
 		CHECK_EQ(atomic_load(&ktap_may_go), 1);
@@ -253,13 +244,12 @@ THREAD_TEST(stop_does_not_run_what_is_left)
 	struct hwheel_event e[8];
 
 	reset();
-	ktap_held = ktap_may_go = 0;
-	CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
+	ktap_arm_hold(w, 0);
 	ktap_until(&ktap_held, 1);
 	/* due while the callback runs */
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, ktap_let_go, NULL), 0);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	int ran = atomic_load(&calls);
@@ -385,8 +375,7 @@ TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 		ending.w = polled.w = ktap_made(NULL);
 		CHECK(hwheel_fd(ending.w) >= 0);
 		atomic_store(&ending.answer, 1);
-		ktap_held = ktap_may_go = 0;
-		CHECK_EQ(hwheel_once(ending.w, 0, ktap_hold, 0, 0, NULL), 0);
+		ktap_arm_hold(ending.w, 0);
 		if (k < 2)
 			CHECK_EQ(hwheel_start(ending.w), 0);
 		else

@@ -36,24 +36,26 @@ static inline void note(struct hwheel *w, const struct hwheel_event *e)
 	n_fired++;
 }
 
-static inline void reset(const struct shape *s, uint64_t start_ns)
+static inline void forget(uint64_t tick_ns, uint64_t start_ns)
 {
-	tick = s->tick;
+	tick = tick_ns;
 	n_fired = 0;
 	for (unsigned n = 0; n < ALL; n++) {
 		fired[n] = 0;
 		got[n] = limit[n] = wanted[n] = timers[n] = 0;
 	}
 	driven = start_ns;
+}
+
+static inline void reset(const struct shape *s, uint64_t start_ns)
+{
+	forget(s->tick, start_ns);
 	wheel = ktap_manual(s->tick, s->levels, s->slots, start_ns);
 }
 
 static inline void reset_thread(uint64_t tick_ns)
 {
-	const struct shape s = { tick_ns, 4, 256 };
-
-	reset(&s, 0);
-	hwheel_destroy(wheel);
+	forget(tick_ns, 0);
 	wheel = MADE(.tick_ns = tick_ns);
 	CHECK_EQ(hwheel_start(wheel), 0);
 }
@@ -98,7 +100,7 @@ static void *arm_near(void *arg)
 		if (n % 2) {
 			CHECK_EQ(hwheel_once(wheel, wanted[n], note, n, HWHEEL_ABS, NULL), 0);
 		} else {
-			CHECK_EQ(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
+			timers[n] = ktap_timer_of(wheel, note, n);
 			CHECK_EQ(hwheel_timer_mod(wheel, timers[n], wanted[n], HWHEEL_ABS), 0);
 		}
 		/*
@@ -405,11 +407,11 @@ static void stay(struct hwheel *w, const struct hwheel_event *e)
 	n_fired++;
 }
 
-static void *let_go(void *arg)
+static void *let_go(void *unused)
 {
-	ktap_sleep_ms((unsigned)(uintptr_t)arg);
+	ktap_sleep_ms(5);
 	leave = 1;
-	return NULL;
+	return unused;
 }
 
 TEST(c9_no_lock_is_held_in_a_callback)
@@ -453,12 +455,10 @@ TEST(c11_periodic_timer_cancelled_while_it_runs)
 		inside = leave = left = 0;
 		CHECK_EQ(hwheel_every(wheel, MS, MS, 0, stay, 0, 0, &timers[0]), 0);
 		ktap_until(&inside, 1);
-		CHECK_EQ(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)5), 0);
-		if (sync)
-			CHECK_EQ(hwheel_timer_delete_sync(wheel, timers[0]), 1);
-		else
-			CHECK_EQ(hwheel_timer_delete(wheel, timers[0]), 1);
-		pthread_join(thread, NULL);
+		ktap_begin(&thread, 1, let_go, NULL);
+		CHECK_EQ(sync ? hwheel_timer_delete_sync(wheel, timers[0])
+			      : hwheel_timer_delete(wheel, timers[0]), 1);
+		ktap_end(&thread, 1);
 		ktap_until(&left, 1);
 		ktap_sleep_ms(5);
 		CHECK_EQ(inside, 1);

@@ -382,7 +382,6 @@ static void *drive_once(void *w)
 /* The loop polls while it is being woken, before the function arms a timer. */
 static void wake_drive_and_arm(struct hwheel *w, void *thread)
 {
-	(void)thread;
 	if (atomic_fetch_add(&woken, 1) == 0) {
 		ktap_in_a_thread(drive_once, w);
 		CHECK(ktap_next(w) != HWHEEL_NEVER);

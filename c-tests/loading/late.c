@@ -56,7 +56,6 @@ static void *use(void *unused)
 {
 	hwheel_timer_t timer;
 
-	(void)unused;
 	if (timer_setup(wheel, NULL, 0, &timer) != 0)
 		return "setup";
 	for (int i = 0; i < 1000; i++)
@@ -78,8 +77,6 @@ static atomic_int calls;
 
 static void count(struct hwheel *w, const struct hwheel_event *e)
 {
-	(void)w;
-	(void)e;
 	atomic_fetch_add(&calls, 1);
 }
 
