@@ -319,21 +319,31 @@ static inline struct hwheel_stats stats(struct hwheel *w)
 	return s;
 }
 
-static inline uint64_t ktap_clock(void)
+/* The system's clock of the wheel's one; -1 of a manual one. */
+static inline clockid_t system_clock(uint32_t clock)
+{
+	return clock == HWHEEL_CLOCK_MONOTONIC ? CLOCK_MONOTONIC :
+	       clock == HWHEEL_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
+	       clock == HWHEEL_CLOCK_REALTIME ? CLOCK_REALTIME : -1;
+}
+
+static inline uint64_t ktap_time(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t ktap_clock(void)
+{
+	return ktap_time(CLOCK_MONOTONIC);
 }
 
 /* The processor's time that the calling thread has used, however busy the system is. */
 static inline uint64_t ktap_cpu(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return ktap_time(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static inline void ktap_sleep_ms(unsigned ms)

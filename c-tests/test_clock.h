@@ -138,12 +138,4 @@ static inline int alarm_sleeps(int fd, uint64_t now, unsigned sets)
 	return 0;
 }
 
-/* The system's clock of the wheel's one; -1 of a manual one. */
-static inline clockid_t system_clock(uint32_t clock)
-{
-	return clock == HWHEEL_CLOCK_MONOTONIC ? CLOCK_MONOTONIC :
-	       clock == HWHEEL_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
-	       clock == HWHEEL_CLOCK_REALTIME ? CLOCK_REALTIME : -1;
-}
-
 #endif

@@ -129,14 +129,11 @@ TEST(b2_clock_steps_back)
 	static const uint64_t steps[] = {
 		1, 999, 999999, MS, MS + 1, 50 * MS, SEC, 60 * SEC, 3600 * SEC,
 	};
-	static const uint32_t clocks[] = {
-		HWHEEL_CLOCK_MONOTONIC, HWHEEL_CLOCK_BOOTTIME, HWHEEL_CLOCK_REALTIME,
-	};
 
-	for (unsigned c = 0; c < COUNT(clocks); c++) {
+	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
 		for (unsigned s = 0; s < COUNT(steps); s++) {
 			uint64_t base = 10000 * SEC;
-			struct hwheel *w = start_still(clocks[c], MS, base);
+			struct hwheel *w = start_still(clock, MS, base);
 			hwheel_timer_t timer;
 
 			poll_at(w, base + 10 * MS);
@@ -248,17 +245,11 @@ TEST(b3_delays_are_not_on_the_wall_clock)
 /* Each wheel asks its own clock, and only that. */
 TEST(b3_each_wheel_has_its_clock)
 {
-	static const struct { uint32_t wheel; clockid_t system; } clocks[] = {
-		{ HWHEEL_CLOCK_MONOTONIC, CLOCK_MONOTONIC },
-		{ HWHEEL_CLOCK_BOOTTIME, CLOCK_BOOTTIME },
-		{ HWHEEL_CLOCK_REALTIME, CLOCK_REALTIME },
-	};
-
-	for (unsigned c = 0; c < COUNT(clocks); c++) {
-		offset_ns[clocks[c].system] = (int64_t)(7 * SEC);
-		STILL_WHEEL w = start_still(clocks[c].wheel, MS, 1000 * SEC);
+	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
+		offset_ns[system_clock(clock)] = (int64_t)(7 * SEC);
+		STILL_WHEEL w = start_still(clock, MS, 1000 * SEC);
 		CHECK_EQ(ktap_now(w), 1007 * SEC);
-		offset_ns[clocks[c].system] = 0;
+		offset_ns[system_clock(clock)] = 0;
 	}
 }
 
