@@ -1,8 +1,6 @@
 /* hwheel_timer_setup(), the four ways to arm, hwheel_timer_pending() and hwheel_timer_remaining(). */
 #include "ktap.h"
 
-#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
-
 static struct hwheel_event seen;
 static unsigned calls;
 

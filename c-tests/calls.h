@@ -8,8 +8,6 @@
 
 #include "ktap.h"
 
-#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
-
 /* The callback of the timers. Each program defines it. */
 static void on_call(struct hwheel *w, const struct hwheel_event *e);
 

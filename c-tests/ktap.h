@@ -465,6 +465,9 @@ static inline int ktap_is_asleep(int tid)
 #define MS HWHEEL_MSEC
 #define SEC HWHEEL_SEC
 
+/* What an output has before a call that does not write to it. */
+#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
+
 /* A number as a key. */
 #define NUMBER(n) (&(uint64_t){ (n) }), sizeof(uint64_t)
 

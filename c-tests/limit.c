@@ -2,8 +2,6 @@
 #include <sched.h>
 #include "ktap.h"
 
-#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
-
 static struct hwheel *limited(uint32_t max)
 {
 	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = max);
