@@ -4,10 +4,7 @@
  * The program is linked with the static library and wraps what that calls.
  * Limits on descriptors and on the address space are in c-tests/resources.c.
  */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include "counted.h"
 
 /* The k-th of the wrapped calls fails, or all from the k-th on; 0: none. */
@@ -466,34 +463,6 @@ TEST(what_was_armed_fires_whatever_is_refused)
 	atomic_store(&for_ever, 0);
 }
 
-/* A filter of system calls, which fail with EPERM until the child ends. */
-static void deny(const int *numbers, size_t n)
-{
-	struct sock_filter code[2 * 16 + 2];
-	struct sock_fprog filter = { 0, code };
-	unsigned short at = 0;
-
-	CHECK(n <= 16);
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-		offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < n; i++) {
-		code[at++] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)numbers[i], 0, 1);
-		code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-			SECCOMP_RET_ERRNO | EPERM);
-	}
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-						  SECCOMP_RET_ALLOW);
-	filter.len = at;
-	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
-#define DENY(...) do { \
-	static const int deny_numbers[] = { __VA_ARGS__ }; \
-	deny(deny_numbers, COUNT(deny_numbers)); \
-} while (0)
-
 /* The first timer of the program fires in a poll. */
 static void polling_works(struct hwheel *w)
 {
@@ -514,7 +483,7 @@ CHILD_TEST(a_filter_that_denies_the_alarm)
 {
 	WHEEL w = ktap_made(NULL);
 
-	DENY(SYS_timerfd_create);
+	CHECK_EQ(DENY(EPERM, SYS_timerfd_create), 0);
 	CHECK_EQ(hwheel_fd(w), -EPERM);
 	CHECK_EQ(hwheel_start(w), -EPERM);
 	polling_works(w);
@@ -528,7 +497,7 @@ CHILD_TEST(a_filter_that_denies_setting_the_alarm)
 	int before = descriptors();
 
 	CHECK(hwheel_fd(late) >= 0);
-	DENY(SYS_timerfd_settime);
+	CHECK_EQ(DENY(EPERM, SYS_timerfd_settime), 0);
 	CHECK_EQ(hwheel_fd(w), -EPERM);
 	CHECK_EQ(hwheel_start(w), -EPERM);
 	CHECK_EQ(descriptors(), before + 1);
@@ -539,8 +508,8 @@ CHILD_TEST(a_filter_that_denies_setting_the_alarm)
 
 CHILD_TEST(a_filter_that_denies_every_other_descriptor)
 {
-	DENY(SYS_eventfd2, SYS_signalfd4, SYS_epoll_create1, SYS_pipe2, SYS_socket, SYS_openat,
-	     SYS_memfd_create, SYS_timer_create, SYS_rt_sigaction);
+	CHECK_EQ(DENY(EPERM, SYS_eventfd2, SYS_signalfd4, SYS_epoll_create1, SYS_pipe2, SYS_socket,
+		      SYS_openat, SYS_memfd_create, SYS_timer_create, SYS_rt_sigaction), 0);
 	WHEEL w = ktap_made(NULL);
 	its_thread_works(w, 0);
 }
@@ -551,7 +520,7 @@ CHILD_TEST(a_filter_that_denies_threads)
 	int got;
 
 	CHECK(hwheel_fd(w) >= 0);
-	DENY(SYS_clone, SYS_clone3);
+	CHECK_EQ(DENY(EPERM, SYS_clone, SYS_clone3), 0);
 	got = hwheel_start(w);
 	CHECK(got == -EPERM || got == -EAGAIN);
 	polling_works(w);
@@ -564,7 +533,7 @@ CHILD_TEST(a_filter_that_denies_memory)
 	struct hwheel *none = NULL;
 	hwheel_timer_t t = 0;
 
-	DENY(SYS_mmap);
+	CHECK_EQ(DENY(EPERM, SYS_mmap), 0);
 	CHECK_EQ(hwheel_create(NULL, &none), -ENOMEM);
 	CHECK(none == NULL);
 	CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
@@ -573,7 +542,7 @@ CHILD_TEST(a_filter_that_denies_memory)
 /* Advice and names are for comfort: huge pages, and the thread's name. */
 CHILD_TEST(a_filter_that_denies_comfort)
 {
-	DENY(SYS_prctl, SYS_sched_yield);
+	CHECK_EQ(DENY(EPERM, SYS_prctl, SYS_sched_yield), 0);
 	WHEEL w = ktap_made(NULL);
 	its_thread_works(w, 0);
 }
