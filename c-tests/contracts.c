@@ -191,12 +191,12 @@ static void spin(unsigned rounds)
 		;
 }
 
-static void slow(struct hwheel *wheel, const struct hwheel_event *e)
+static void slow(struct hwheel *w, const struct hwheel_event *e)
 {
 	spin(20000);
 }
 
-static void last(struct hwheel *wheel, const struct hwheel_event *e)
+static void last(struct hwheel *w, const struct hwheel_event *e)
 {
 	atomic_store(&fired, 1);
 }

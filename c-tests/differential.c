@@ -1897,7 +1897,7 @@ static struct {
 	unsigned turn, fired[8];
 } flooded;
 
-static void flood_callback(struct hwheel *wheel, const struct hwheel_event *e)
+static void flood_callback(struct hwheel *w, const struct hwheel_event *e)
 {
 	flooded.fired[e->cookie] = flooded.turn;
 }

@@ -285,7 +285,7 @@ int __lsan_is_turned_off(void)
 	return parent != 0 && getpid() != parent;
 }
 
-static void count_apart(struct hwheel *wheel, const struct hwheel_event *e)
+static void count_apart(struct hwheel *w, const struct hwheel_event *e)
 {
 	atomic_fetch_add(&shared[getpid() == parent ? IN_PARENT : IN_CHILD], 1);
 }
@@ -345,14 +345,10 @@ TEST(a_child_that_returns_into_a_worker)
 	all_in_the_parent();
 }
 
-static void take_no_notice(struct hwheel *wheel, void *arg)
-{
-}
-
 /* Eleven callbacks wait for the executor, which runs none. */
 static void all_are_in_the_queue(void)
 {
-	one_of_eleven_forks(0, take_no_notice);
+	one_of_eleven_forks(0, ktap_no_executor);
 	usleep(150000);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 }
@@ -426,7 +422,7 @@ TEST(a_child_that_destroys_another_wheel_and_returns)
 
 	parent = getpid();
 	shared = map_shared();
-	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = take_no_notice);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = ktap_no_executor);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_destroy_another, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	for (int i = 0; i < OTHERS; i++) {

@@ -390,6 +390,16 @@ static inline void ktap_in_a_thread(void *(*run)(void *), void *arg)
 	ktap_end(&thread, 1);
 }
 
+/* A callback that does nothing. */
+static inline void ktap_nothing(struct hwheel *w, const struct hwheel_event *e)
+{
+}
+
+/* An executor that runs nothing. */
+static inline void ktap_no_executor(struct hwheel *w, void *arg)
+{
+}
+
 /* A callback that does not return until the test lets it go; whether it is inside, and may go. */
 static atomic_int ktap_held, ktap_may_go;
 

@@ -315,20 +315,12 @@ TEST(arms_to_later_wake_nobody)
 	check_books(w, 10, 1);
 }
 
-static void nothing_runs(struct hwheel *w, void *arg)
-{
-}
-
-static void a_callback(struct hwheel *w, const struct hwheel_event *e)
-{
-}
-
 /* One timer whose periods are far behind, in a queue: the end of each callback asks again. */
 TEST(a_burst_that_is_far_behind_has_one_entry)
 {
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = nothing_runs, .queue = 4);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = ktap_no_executor, .queue = 4);
 
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, ktap_nothing, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	for (int i = 0; i < 100000; i++) {
 		CHECK_EQ(hwheel_advance(w, 200000 * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(hwheel_run_queued(w), 1);
@@ -348,7 +340,7 @@ TEST(a_burst_whose_callbacks_end_at_once_has_one_note)
 	struct hwheel_stats s;
 	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4);
 
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, ktap_nothing, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 100000 * MS, NULL, 0, NULL), 0);
 	s = stats(w);
 	CHECK_EQ(s.fired, 100000);
@@ -551,7 +543,7 @@ TEST(keys_that_are_gone_take_no_memory)
 		for (int round = 0; round < 2; round++) {
 			for (key[0] = 0; key[0] < KEYS; key[0]++)
 				CHECK(hwheel_key_set(w, key, length, (key[0] % ONE_OF ? 1 : 100) * SEC,
-						     a_callback, 0, 0) >= 0);
+						     ktap_nothing, 0, 0) >= 0);
 			CHECK(heap() - before > KEYS * (40 + length));
 			if (fire)
 				CHECK_EQ(hwheel_advance(w, ktap_now(w) + 2 * SEC, NULL, 0, NULL), 0);

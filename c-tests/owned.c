@@ -186,10 +186,6 @@ TEST(a_shared_wheel_has_no_owner)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-static void run_nothing(struct hwheel *w, void *arg)
-{
-}
-
 TEST(an_owned_wheel_has_no_other_threads)
 {
 	struct hwheel_options o = { .size = sizeof o, .owned = 1, .workers = 1 };
@@ -197,7 +193,7 @@ TEST(an_owned_wheel_has_no_other_threads)
 	wheel = NULL;
 	CHECK_EQ(hwheel_create(&o, &wheel), -EINVAL);
 	o.workers = 0;
-	o.executor = run_nothing;
+	o.executor = ktap_no_executor;
 	CHECK_EQ(hwheel_create(&o, &wheel), -EINVAL);
 	o.executor = NULL;
 	for (o.owned = 2; o.owned != 0; o.owned <<= 1)

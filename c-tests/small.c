@@ -4,10 +4,6 @@
 
 enum { WHEELS = 200, MOST = 64 << 10 };
 
-static void callback(struct hwheel *w, const struct hwheel_event *e)
-{
-}
-
 /* Resident bytes of the process that are no part of a file. */
 static long resident(void)
 {
@@ -37,7 +33,7 @@ static long bytes(int wheels, uint32_t workers, int started)
 
 	for (int i = 0; i < wheels; i++) {
 		w[i] = of(workers);
-		CHECK_EQ(hwheel_once(w[i], 60 * SEC, callback, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w[i], 60 * SEC, ktap_nothing, 0, 0, NULL), 0);
 		if (started)
 			CHECK_EQ(hwheel_start(w[i]), 0);
 	}
@@ -73,7 +69,7 @@ static void *live(void *arg)
 		struct hwheel_event e;
 
 		CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_key_set(w, "k", 1, SEC, callback, 0, 0), 0);
+		CHECK_EQ(hwheel_key_set(w, "k", 1, SEC, ktap_nothing, 0, 0), 0);
 		CHECK(hwheel_poll(w, &e, 1, NULL) >= 0);
 		CHECK_EQ(hwheel_start(w), 0);
 		CHECK_EQ(hwheel_stop(w), 0);

@@ -2,10 +2,6 @@
 #include <poll.h>
 #include "ktap.h"
 
-static void nothing(struct hwheel *w, const struct hwheel_event *e)
-{
-}
-
 MANUAL_TEST(a_new_wheel_has_done_nothing)
 {
 	struct hwheel_stats s = stats(w), none = { .size = sizeof none };
@@ -96,7 +92,7 @@ MANUAL_TEST(firings_are_counted)
 
 	for (int i = 0; i < 5; i++) {
 		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_once(w, MS, nothing, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, ktap_nothing, 0, 0, NULL), 0);
 	}
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
@@ -107,11 +103,11 @@ MANUAL_TEST(firings_are_counted)
 	CHECK_EQ(s.missed, 0);
 	CHECK_EQ(s.live, 0);
 	/* periods one by one */
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, nothing, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, ktap_nothing, 0, HWHEEL_MISSED_BURST, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 11 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).fired, 20);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, nothing, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, ktap_nothing, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, 21 * MS, NULL, 0, NULL), 0);
 	s = stats(w);
 	CHECK_EQ(s.fired, 21);
@@ -215,7 +211,7 @@ THREAD_TEST(the_tick_threads_wakeups_are_counted)
 	/* where the thread has not slept yet, it fires without waking */
 	while (stats(w).wakeups == before) {
 		CHECK(ktap_clock() < end);
-		CHECK_EQ(hwheel_once(w, 0, nothing, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 0, ktap_nothing, 0, 0, NULL), 0);
 		ktap_sleep_ms(5);
 	}
 }
@@ -245,7 +241,7 @@ TEST(lateness_is_counted_by_its_length)
 	for (size_t i = 0; i < COUNT(late); i++) {
 		uint64_t due = (ktap_now(w) / 1000 + 1) * 1000;
 
-		CHECK_EQ(hwheel_once(w, due, nothing, 0, HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(hwheel_once(w, due, ktap_nothing, 0, HWHEEL_ABS, NULL), 0);
 		CHECK_EQ(hwheel_advance(w, due + late[i], NULL, 0, NULL), 0);
 		want[element[i]]++;
 		CHECK_EQ(memcmp(stats(w).lateness, want, sizeof want), 0);

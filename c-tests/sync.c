@@ -267,10 +267,6 @@ TEST(also_at_any_depth_of_wheels)
 
 static hwheel_timer_t queued[2];
 
-static void no_request(struct hwheel *w, void *arg)
-{
-}
-
 static void run_the_other_inside(struct hwheel *w, const struct hwheel_event *e)
 {
 	if (e->timer == queued[0]) {
@@ -285,7 +281,7 @@ static void run_the_other_inside(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(also_in_a_callback_that_runs_another)
 {
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = no_request);
+	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = ktap_no_executor);
 
 	reset();
 	for (unsigned i = 0; i < COUNT(queued); i++)

@@ -168,10 +168,6 @@ static void *run_it(void *w)
 	return (void *)(intptr_t)hwheel_run_queued(w);
 }
 
-static void no_executor(struct hwheel *w, void *arg)
-{
-}
-
 /*
  * Of two that stop it while a callback runs, one waits and one is refused, whichever
  * thread runs the callback.
@@ -187,7 +183,7 @@ TEST(only_one_thread_stops_it)
 
 		ktap_held = ktap_may_go = answered = 0;
 		w = MADE(.workers = way == WORKER,
-			.executor = way == EXECUTOR ? no_executor : NULL);
+			.executor = way == EXECUTOR ? ktap_no_executor : NULL);
 		CHECK_EQ(hwheel_once(w, 0, ktap_hold, 0, 0, NULL), 0);
 		if (way == TICK_THREAD)
 			CHECK_EQ(hwheel_start(w), 0);

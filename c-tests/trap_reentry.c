@@ -14,7 +14,7 @@ static inline struct hwheel *start_thread(void)
 	return ktap_started(NULL);
 }
 
-static inline void count_it(struct hwheel *w, const struct hwheel_event *e)
+static void count_it(struct hwheel *w, const struct hwheel_event *e)
 {
 	n_fired++;
 }

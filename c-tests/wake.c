@@ -400,10 +400,6 @@ TEST(a_loop_that_polls_while_it_is_woken_is_woken_again)
 	CHECK_EQ(advance(w, 0), MS);
 }
 
-static void ignore(struct hwheel *w, void *arg)
-{
-}
-
 static void once_more(struct hwheel *w, const struct hwheel_event *e)
 {
 	fire(w, e);
@@ -415,7 +411,7 @@ TEST(destroy_does_not_call_it)
 	struct hwheel *w;
 
 	woken = fired = 0;
-	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ignore);
+	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ktap_no_executor);
 	CHECK_EQ(hwheel_once(w, MS, once_more, 0, 0, NULL), 0);
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_destroy(w), 0);
