@@ -120,6 +120,8 @@ static void expect_no_leak(int descriptors_before)
 static struct hwheel *the_wheel;
 static hwheel_timer_t armed, idle;
 
+#define CALL(name, result) static int call_##name(void) { return result; }
+
 static int create(const struct hwheel_options *o)
 {
 	struct hwheel *w = NULL;
@@ -131,10 +133,7 @@ static int create(const struct hwheel_options *o)
 	return got;
 }
 
-static int call_create(void)
-{
-	return create(NULL);
-}
+CALL(create, create(NULL))
 
 static int call_create_workers(void)
 {
@@ -182,20 +181,9 @@ static int takes_back(int got)
 	return got;
 }
 
-static int call_after(void)
-{
-	return takes_back(hwheel_once(the_wheel, 3600 * SEC, count, 0, 0, &made));
-}
-
-static int call_at(void)
-{
-	return takes_back(hwheel_once(the_wheel, 0, count, 0, HWHEEL_ABS, &made));
-}
-
-static int call_every(void)
-{
-	return takes_back(hwheel_every(the_wheel, SEC, SEC, 0, count, 0, 0, &made));
-}
+CALL(after, takes_back(hwheel_once(the_wheel, 3600 * SEC, count, 0, 0, &made)))
+CALL(at, takes_back(hwheel_once(the_wheel, 0, count, 0, HWHEEL_ABS, &made)))
+CALL(every, takes_back(hwheel_every(the_wheel, SEC, SEC, 0, count, 0, 0, &made)))
 
 /* A call that arms a timer has armed it, or changed nothing. */
 static int disarms(int got)
@@ -206,20 +194,9 @@ static int disarms(int got)
 	return got;
 }
 
-static int call_mod(void)
-{
-	return disarms(hwheel_timer_mod(the_wheel, idle, 3600 * SEC, 0));
-}
-
-static int call_mod_at(void)
-{
-	return disarms(hwheel_timer_mod(the_wheel, idle, 1, HWHEEL_ABS));
-}
-
-static int call_reduce(void)
-{
-	return disarms(hwheel_timer_mod(the_wheel, idle, SEC, HWHEEL_REDUCE));
-}
+CALL(mod, disarms(hwheel_timer_mod(the_wheel, idle, 3600 * SEC, 0)))
+CALL(mod_at, disarms(hwheel_timer_mod(the_wheel, idle, 1, HWHEEL_ABS)))
+CALL(reduce, disarms(hwheel_timer_mod(the_wheel, idle, SEC, HWHEEL_REDUCE)))
 
 /* To before the tick of its entry, so it needs a note. */
 static int call_mod_earlier(void)
