@@ -48,62 +48,26 @@ static void count(bench_wheel *wheel, const bench_event *e)
 		MUST((call) >= 0); \
 } while (0)
 
+/* An operation that makes this call for each timer. */
+#define OP(name, call) static void op_##name(void) { EACH(call); }
+
 static void pass(uint64_t ticks)
 {
 	for (uint64_t end = now + ticks * MS; now < end; now += MS)
 		MUST(bench_advance(w, now + MS) == 0);
 }
 
-static void op_setup(void)
-{
-	EACH(bench_setup(w, count, i, &timers[i]));
-}
-
-static void op_arm(void)
-{
-	EACH(bench_arm_in(w, timers[i], 3000 * MS + i * MS / 7));
-}
-
+OP(setup, bench_setup(w, count, i, &timers[i]))
+OP(arm, bench_arm_in(w, timers[i], 3000 * MS + i * MS / 7))
 /* Before the driver has taken the notes of the first arms. */
-static void op_rearm_on_note(void)
-{
-	EACH(bench_arm_in(w, timers[i], 3500 * MS + i * MS / 7));
-}
-
-static void op_rearm_later(void)
-{
-	EACH(bench_arm_in(w, timers[i], 4000 * MS + i * MS / 7));
-}
-
-static void op_rearm_earlier(void)
-{
-	EACH(bench_arm_in(w, timers[i], 2000 * MS + i * MS / 7));
-}
-
-static void op_rearm_at_deadline(void)
-{
-	EACH(bench_arm(w, timers[i], now + 2500 * MS));
-}
-
-static void op_pending(void)
-{
-	EACH(bench_pending(w, timers[i]));
-}
-
-static void op_cancel(void)
-{
-	EACH(bench_cancel(w, timers[i]));
-}
-
-static void op_free(void)
-{
-	EACH(bench_free(w, timers[i]));
-}
-
-static void op_once(void)
-{
-	EACH(bench_once(w, 100 * MS + i * MS / 7, count, i, &timers[i]));
-}
+OP(rearm_on_note, bench_arm_in(w, timers[i], 3500 * MS + i * MS / 7))
+OP(rearm_later, bench_arm_in(w, timers[i], 4000 * MS + i * MS / 7))
+OP(rearm_earlier, bench_arm_in(w, timers[i], 2000 * MS + i * MS / 7))
+OP(rearm_at_deadline, bench_arm(w, timers[i], now + 2500 * MS))
+OP(pending, bench_pending(w, timers[i]))
+OP(cancel, bench_cancel(w, timers[i]))
+OP(free, bench_free(w, timers[i]))
+OP(once, bench_once(w, 100 * MS + i * MS / 7, count, i, &timers[i]))
 
 static void arm_near(void)
 {
@@ -131,10 +95,7 @@ static void op_fire_far(void)
 
 static void op_idle_tick(void)
 {
-	for (unsigned i = 0; i < CALLS; i++) {
-		now += MS;
-		MUST(bench_advance(w, now) == 0);
-	}
+	pass(CALLS);
 }
 
 /* One timer is due in each tick. */
