@@ -114,4 +114,12 @@ static inline void done(struct hwheel *w)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* A wheel of start(), whose timers have all fired at the end of its block. */
+#define DRIVEN __attribute__((cleanup(done_at_its_end))) struct hwheel *
+
+static inline void done_at_its_end(struct hwheel **w)
+{
+	done(*w);
+}
+
 #endif

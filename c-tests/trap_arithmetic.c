@@ -25,7 +25,7 @@ static inline void each_tick(struct hwheel *w, uint64_t until)
 /* One timer, with the clock one nanosecond before it fires and then there. */
 static inline void exactly(const struct shape *s, uint64_t from, uint64_t deadline)
 {
-	struct hwheel *w = start(s, from);
+	DRIVEN w = start(s, from);
 
 	at(w, deadline);
 	if (up(deadline) > from / tick * tick) {
@@ -35,7 +35,6 @@ static inline void exactly(const struct shape *s, uint64_t from, uint64_t deadli
 	} else {
 		to(w, from / tick * tick + tick);
 	}
-	done(w);
 }
 
 /* The span of a wheel in ticks: one turn of its top level. */
@@ -146,14 +145,13 @@ TEST(a2_far_deadlines_are_never_early)
 				uint64_t t = two[i].tick;
 				uint64_t delay = ((UINT64_C(1) << bits[b]) + (uint64_t)d) * t;
 				uint64_t late = delay / 50000000 + t;
-				struct hwheel *w = start(&two[i], 5 * t);
+				DRIVEN w = start(&two[i], 5 * t);
 
 				at(w, 5 * t + delay);
 				records[0].last += late;
 				to(w, 5 * t + delay - 1);
 				CHECK_EQ(n_fired, 0);
 				to(w, 5 * t + delay + late);
-				done(w);
 			}
 		}
 	}
@@ -188,7 +186,7 @@ SHAPE_TEST(a10_never_early_by_part_of_a_tick, shapes)
 /* A delay counts from the clock's nanosecond, not from the last tick. */
 TEST(a10_delay_counts_from_the_nanosecond)
 {
-	struct hwheel *w = start(&shapes[0], 10 * MS);
+	DRIVEN w = start(&shapes[0], 10 * MS);
 
 	to(w, 10 * MS + 999999);
 	after(w, MS);
@@ -200,7 +198,6 @@ TEST(a10_delay_counts_from_the_nanosecond)
 	CHECK_EQ(n_fired, 0);
 	to(w, 12 * MS);
 	CHECK_DUE(records[0].due, 11 * MS + 999999, MS);
-	done(w);
 }
 
 /* Delays around 2^31, 2^32 and 3 * 2^32 of each unit: of milliseconds these are 25, 50 and 149 days. */
@@ -228,7 +225,7 @@ SHAPE_TEST(a12_zero_and_the_past_fire_at_the_next_tick, shapes)
 	const uint64_t starts[] = { 0, t, 255 * t, 256 * t + t / 2, (t << 32) - t, t << 40 };
 
 	for (unsigned s = 0; s < COUNT(starts); s++) {
-		struct hwheel *w = start(shape, starts[s]);
+		DRIVEN w = start(shape, starts[s]);
 		uint64_t now = starts[s], next = now / t * t + t;
 		hwheel_timer_t timer;
 
@@ -249,13 +246,12 @@ SHAPE_TEST(a12_zero_and_the_past_fire_at_the_next_tick, shapes)
 		for (unsigned r = 0; r < n_records; r++)
 			CHECK_EQ(records[r].due, next);
 		to(w, driven + 600 * t);
-		done(w);
 	}
 }
 
 SHAPE_TEST(a12_the_past_after_a_jump, shapes)
 {
-	struct hwheel *w = start(shape, 0);
+	DRIVEN w = start(shape, 0);
 
 	for (uint64_t jump = 1; jump < UINT64_C(1) << 30; jump *= 5) {
 		n_records = n_fired = 0;
@@ -268,7 +264,6 @@ SHAPE_TEST(a12_the_past_after_a_jump, shapes)
 		to(w, driven + t);
 		CHECK_EQ(n_fired, n_records);
 	}
-	done(w);
 }
 
 SHAPE_TEST(a13_deadlines_off_the_grid_are_not_lost, shapes)
@@ -301,12 +296,11 @@ SHAPE_TEST(a13_deadlines_off_the_grid_are_not_lost, shapes)
 SHAPE_TEST(a13_the_wheel_starts_off_the_grid, shapes)
 {
 	for (uint64_t off = 0; off < t; off += t / 7 + 1) {
-		struct hwheel *w = start(shape, 77 * t + off);
+		DRIVEN w = start(shape, 77 * t + off);
 
 		for (uint64_t k = 0; k < 300; k++)
 			after(w, k * (t / 3 + 1));
 		each_tick(w, driven + 310 * t);
-		done(w);
 	}
 }
 
@@ -349,12 +343,11 @@ SHAPE_TEST(a3_far_timer_is_not_taken_for_a_near_one, small)
 	uint64_t n = span(shape);
 
 	for (uint64_t from = 0; from < n; from += n / 8 ? n / 8 : 1) {
-		struct hwheel *w = start(shape, ((UINT64_C(1) << 32) - n + from) * t);
+		DRIVEN w = start(shape, ((UINT64_C(1) << 32) - n + from) * t);
 
 		for (uint64_t delay = 1; delay <= 5 * n; delay += 1 + delay / 16)
 			after(w, delay * t);
 		each_tick(w, driven + (5 * n + 1) * t);
-		done(w);
 	}
 }
 
@@ -364,7 +357,7 @@ SHAPE_TEST(a3_far_timer_survives_a_jump_short_of_it, shapes)
 	uint64_t n = span(shape);
 
 	for (uint64_t part = 1; part < 8; part++) {
-		struct hwheel *w = start(shape, 3 * t);
+		DRIVEN w = start(shape, 3 * t);
 		uint64_t goal = driven + n / 8 * part * t;
 
 		at(w, goal + t);
@@ -373,7 +366,6 @@ SHAPE_TEST(a3_far_timer_survives_a_jump_short_of_it, shapes)
 		to(w, goal);
 		CHECK_EQ(n_fired, 0);
 		each_expiry(w);
-		done(w);
 	}
 }
 
@@ -407,7 +399,7 @@ SHAPE_TEST(a9_delay_of_the_span_exactly, small)
 SHAPE_TEST(a4_beyond_the_span_is_exact_among_others, small)
 {
 	uint64_t n = span(shape);
-	struct hwheel *w = start(shape, (n - 1) * t);
+	DRIVEN w = start(shape, (n - 1) * t);
 
 	for (uint64_t k = 1; k <= 12; k++) {
 		after(w, (k * n - 1) * t);
@@ -415,7 +407,6 @@ SHAPE_TEST(a4_beyond_the_span_is_exact_among_others, small)
 		after(w, (k * n + 1) * t);
 	}
 	each_tick(w, driven + 13 * n * t);
-	done(w);
 }
 
 SHAPE_TEST(a5_far_timer_does_not_hide_nearer_ones, shapes)
@@ -424,7 +415,7 @@ SHAPE_TEST(a5_far_timer_does_not_hide_nearer_ones, shapes)
 
 	for (uint32_t level = 0; level <= shape->levels; level++, edge *= shape->slots) {
 		for (uint64_t from = edge < 3 ? 0 : edge - 3; from <= edge + 2; from++) {
-			struct hwheel *w = start(shape, from * t);
+			DRIVEN w = start(shape, from * t);
 			hwheel_timer_t far[3];
 
 			CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, note, 0, 0, &far[0]), 0);
@@ -441,7 +432,6 @@ SHAPE_TEST(a5_far_timer_does_not_hide_nearer_ones, shapes)
 			CHECK_EQ(hwheel_timer_delete(w, far[1]), 1);
 			each_expiry(w);
 			CHECK_EQ(hwheel_timer_pending(w, far[0]), 1);
-			done(w);
 		}
 	}
 }
@@ -483,7 +473,7 @@ SHAPE_TEST(a6_wheel_keeps_working_across_a_wrap, shapes)
 	static const unsigned bits[] = { 8, 16, 24, 28, 30, 31, 32, 36, 39, 40, 43 };
 
 	for (unsigned b = 0; b < COUNT(bits); b++) {
-		struct hwheel *w = start(shape, ((UINT64_C(1) << bits[b]) - 40) * t);
+		DRIVEN w = start(shape, ((UINT64_C(1) << bits[b]) - 40) * t);
 
 		for (uint64_t k = 0; k < 80; k++) {
 			after(w, t);
@@ -492,7 +482,6 @@ SHAPE_TEST(a6_wheel_keeps_working_across_a_wrap, shapes)
 			to(w, driven + t);
 		}
 		each_tick(w, driven + 50 * t);
-		done(w);
 	}
 }
 
@@ -502,14 +491,13 @@ SHAPE_TEST(a7_multiples_of_a_turn_are_not_off_by_a_round, shapes)
 
 	for (uint64_t from = 0; from < 4; from++) {
 		uint64_t begin = from == 3 ? 5 * slots : from * (slots / 2);
-		struct hwheel *w = start(shape, begin * t);
+		DRIVEN w = start(shape, begin * t);
 
 		for (uint64_t turns = 1; turns <= 8; turns++) {
 			after(w, turns * slots * t);
 			at(w, (begin + turns * slots) * t);
 		}
 		each_tick(w, (begin + 9 * slots) * t);
-		done(w);
 	}
 }
 
@@ -535,7 +523,7 @@ SHAPE_TEST(a8_last_slot_while_the_hand_lags, shapes)
 	uint64_t slots = shape->slots;
 
 	for (uint64_t lag = 0; lag < 3 * slots; lag += 1 + lag / 4) {
-		struct hwheel *w = start(shape, slots / 2 * t);
+		DRIVEN w = start(shape, slots / 2 * t);
 
 		to(w, driven + lag * t);
 		after(w, (slots - 1) * t);
@@ -543,7 +531,6 @@ SHAPE_TEST(a8_last_slot_while_the_hand_lags, shapes)
 		after(w, (slots + 1) * t);
 		after(w, (slots * slots - 1) * t);
 		each_expiry(w);
-		done(w);
 	}
 }
 
@@ -562,7 +549,7 @@ SHAPE_TEST(a8_last_slot_armed_during_a_late_sweep, shapes)
 {
 	a8_slots = shape->slots;
 	for (uint64_t lag = 1; lag < 4 * a8_slots; lag += 1 + lag / 4) {
-		struct hwheel *w = start(shape, 0);
+		DRIVEN w = start(shape, 0);
 		uint64_t cookie = expect(t);
 
 		records[cookie].last = (lag + 1) * t;
@@ -571,7 +558,6 @@ SHAPE_TEST(a8_last_slot_armed_during_a_late_sweep, shapes)
 		CHECK_EQ(n_fired, 1);
 		each_expiry(w);
 		CHECK_EQ(n_records, 4);
-		done(w);
 	}
 }
 

@@ -7,7 +7,7 @@
 SHAPE_TEST(e1_occupancy_follows_the_last_of_a_bucket, shapes)
 {
 	for (uint64_t away = 1; away < UINT64_C(1) << 20; away = away * 3 + 1) {
-		struct hwheel *w = start(shape, 3 * t);
+		DRIVEN w = start(shape, 3 * t);
 		hwheel_timer_t a = after(w, away * t), b = after(w, away * t);
 
 		/* cleared too early? */
@@ -24,7 +24,6 @@ SHAPE_TEST(e1_occupancy_follows_the_last_of_a_bucket, shapes)
 		CHECK_EQ(ktap_next(w), driven + away * t);
 		to(w, driven + away * t);
 		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-		done(w);
 	}
 }
 
@@ -34,7 +33,7 @@ SHAPE_TEST(e1_slot_shared_by_rounds_stays_occupied, shapes)
 	uint64_t slots = shape->slots;
 
 	for (uint64_t at = 1; at <= slots; at += slots / 2) {
-		struct hwheel *w = start(shape, 0);
+		DRIVEN w = start(shape, 0);
 
 		for (uint64_t round = 0; round < 6; round++)
 			after(w, (at + round * slots) * t);
@@ -44,7 +43,6 @@ SHAPE_TEST(e1_slot_shared_by_rounds_stays_occupied, shapes)
 			CHECK_EQ(n_fired, round + 1);
 		}
 		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-		done(w);
 	}
 }
 
@@ -73,7 +71,7 @@ SHAPE_TEST(e1_slots_are_reused, shapes)
 
 SHAPE_TEST(e2_stale_bits_never_wake_late, shapes)
 {
-	struct hwheel *w = start(shape, 7 * t);
+	DRIVEN w = start(shape, 7 * t);
 	static hwheel_timer_t timers[3000];
 	uint64_t first = UINT64_MAX;
 
@@ -93,13 +91,12 @@ SHAPE_TEST(e2_stale_bits_never_wake_late, shapes)
 	CHECK(ktap_next(w) <= first);
 	each_expiry(w);
 	CHECK_EQ(n_fired, 6);
-	done(w);
 }
 
 /* Moved to later: what is left behind wakes at most early. */
 SHAPE_TEST(e2_moved_timers_never_wake_late, shapes)
 {
-	struct hwheel *w = start(shape, 7 * t);
+	DRIVEN w = start(shape, 7 * t);
 	hwheel_timer_t timer = after(w, t);
 
 	for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
@@ -115,7 +112,6 @@ SHAPE_TEST(e2_moved_timers_never_wake_late, shapes)
 	records[0].first = records[0].last = driven + t;
 	/* what is left behind is gone through, and nothing else fires */
 	each_expiry(w);
-	done(w);
 }
 
 /* One timer, however far and on whatever level: its time, not its bucket's. */
@@ -139,7 +135,7 @@ SHAPE_TEST(e3_next_expiry_is_the_timers_time, shapes)
 /* Many in one high bucket: the earliest of them. */
 SHAPE_TEST(e3_next_expiry_is_the_earliest_of_a_bucket, shapes)
 {
-	struct hwheel *w = start(shape, 0);
+	DRIVEN w = start(shape, 0);
 
 	for (uint64_t n = 0; n < 40; n++)
 		after(w, (70000 + n * 23 % 40) * t);
@@ -148,7 +144,6 @@ SHAPE_TEST(e3_next_expiry_is_the_earliest_of_a_bucket, shapes)
 		to(w, (70000 + n) * t);
 		CHECK_EQ(n_fired, n + 1);
 	}
-	done(w);
 }
 
 /*
@@ -158,14 +153,13 @@ SHAPE_TEST(e3_next_expiry_is_the_earliest_of_a_bucket, shapes)
 TEST(e3_full_buckets_do_not_wake_each_round)
 {
 	static const struct shape hashed = { 1000000, 1, 4 };
-	struct hwheel *w = start(&hashed, 0);
+	DRIVEN w = start(&hashed, 0);
 
 	for (unsigned n = 0; n < 1000; n++)
 		after(w, (100000000 + n % 4) * MS);
 	each_expiry(w);
 	/* each bucket once to learn what is in it, and once to fire */
 	CHECK(stats(w).sweeps <= 8);
-	done(w);
 }
 
 static _Atomic unsigned e3_fired;
@@ -198,7 +192,7 @@ SHAPE_TEST(e4_buckets_need_not_be_sorted, shapes)
 {
 	for (unsigned order = 0; order < 3; order++) {
 		uint64_t slots = shape->slots;
-		struct hwheel *w = start(shape, t);
+		DRIVEN w = start(shape, t);
 
 		for (uint64_t n = 0; n < 50; n++) {
 			uint64_t round = order == 0 ? n : order == 1 ? 49 - n : n * 17 % 50;
@@ -208,7 +202,6 @@ SHAPE_TEST(e4_buckets_need_not_be_sorted, shapes)
 			after(w, (10 * slots + round) * t);
 		}
 		each_expiry(w);
-		done(w);
 	}
 }
 
@@ -251,7 +244,7 @@ TEST(e5_every_slot_is_found)
 			uint64_t stride = slots[s] / 8 ? slots[s] / 8 - 1 : 0;
 
 			for (uint64_t hand = 0; hand < 2 * slots[s]; hand += stride + 1) {
-				struct hwheel *w = start(&shape, hand * 1000);
+				DRIVEN w = start(&shape, hand * 1000);
 				uint64_t turns = slots[s] > 64 ? 1 : 3;
 
 				for (uint64_t n = 1; n <= turns * slots[s] + 1; n++)
@@ -262,7 +255,6 @@ TEST(e5_every_slot_is_found)
 					CHECK_EQ(n_fired, n);
 				}
 				CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-				done(w);
 			}
 		}
 	}
