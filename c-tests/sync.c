@@ -373,13 +373,21 @@ static struct {
 	struct hwheel *w;
 	hwheel_timer_t first, other, twin;
 	pthread_mutex_t lock;
-	atomic_int round, holding, released, first_runs, stuck;
+	atomic_int round, holding, released, first_runs, stuck, waiter;
 	atomic_uint spin;
 } next;
+
+/* In the first rounds the callback runs until the other thread sleeps, then for any time. */
+#define UNTIL_ASLEEP UINT32_MAX
+#define ASLEEP_ROUNDS 8
 
 static void run_for_a_while(struct hwheel *w, const struct hwheel_event *e)
 {
 	atomic_store(&next.first_runs, 1);
+	if (atomic_load(&next.spin) == UNTIL_ASLEEP) {
+		ktap_wait(ktap_is_asleep(atomic_load(&next.waiter)));
+		return;
+	}
 	for (volatile unsigned i = 0; i < atomic_load(&next.spin); i = i + 1)
 		;
 }
@@ -398,6 +406,7 @@ static void take_the_lock(struct hwheel *w, const struct hwheel_event *e)
 
 static void *delete_the_first(void *unused)
 {
+	atomic_store(&next.waiter, ktap_tid());
 	for (int round = 1;; round++) {
 		while (atomic_load(&next.round) < round)
 			if (atomic_load(&next.round) < 0)
@@ -428,7 +437,8 @@ TEST(they_do_not_wait_for_the_next_callback)
 	CHECK_EQ(pthread_create(&thread, NULL, delete_the_first, NULL), 0);
 	for (int round = 1; round <= 500 && !atomic_load(&next.stuck); round++) {
 		atomic_store(&next.first_runs, 0);
-		atomic_store(&next.spin, (unsigned)round * 7 % 3000);
+		atomic_store(&next.spin, round <= ASLEEP_ROUNDS ? UNTIL_ASLEEP :
+							  (unsigned)round * 7 % 3000);
 		CHECK(hwheel_timer_mod(next.w, next.first, MS, 0) >= 0);
 		CHECK(hwheel_timer_mod(next.w, round % 4 ? next.twin : next.other, 2 * MS, 0) >= 0);
 		atomic_store(&next.round, round);
