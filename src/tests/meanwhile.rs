@@ -1,7 +1,7 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::{at, most_note_bytes, scarce, shape, Collect, Inside, Own, Waking, NUMBERS};
+use super::{at, most_note_bytes, result, scarce, shape, Collect, Inside, Own, Waking, NUMBERS};
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
@@ -33,13 +33,51 @@ fn called() -> Spec {
     }
 }
 
-/// A timer with a callback every ten ticks, each of which is made up for.
-fn burst() -> Spec {
+/// A wheel that the thread 1 owns.
+fn owned() -> Box<Wheel> {
+    let config = Config {
+        owner: Some(Own(1).identity()),
+        ..shape(4, 8, 0)
+    };
+    Wheel::new(config).unwrap()
+}
+
+/// A timer with a callback at each period of these ticks, each of which is made up for.
+fn burst(ticks: u64) -> Spec {
     Spec {
-        period: at(10),
+        period: at(ticks),
         kind: BURST,
         ..called()
     }
+}
+
+/// The thread 1 makes a timer that is due at a tick.
+fn due(w: &Wheel, tick: u64) -> Handle {
+    make(w, Spec::default(), Some(tick))
+}
+
+/// The thread 1 makes a timer that rests.
+fn resting(w: &Wheel) -> Handle {
+    make(w, Spec::default(), None)
+}
+
+fn make(w: &Wheel, spec: Spec, tick: Option<u64>) -> Handle {
+    w.setup(&Own(1), spec, tick.map(at)).unwrap()
+}
+
+/// The thread 1 arms a timer: whether that was pending.
+fn arm(w: &Wheel, timer: Handle, tick: u64) -> bool {
+    w.arm(&Own(1), timer, at(tick), How::Always).unwrap()
+}
+
+/// The thread 1 cancels a timer that is pending.
+fn cancel(w: &Wheel, timer: Handle) {
+    assert_eq!(w.cancel(&Own(1), timer, false), Ok(true));
+}
+
+/// The thread 1 ends a callback.
+fn finish(w: &Wheel, timer: Handle) {
+    w.finish(&Own(1), timer, || ());
 }
 
 /// Shows each timer that an advance fires to `take`, which says whether there is room for more.
@@ -79,10 +117,7 @@ fn asleep(w: &Wheel) -> u64 {
 #[test]
 fn a_sleep_in_the_middle_of_a_tick() {
     let w = wheel();
-    let own = &Own(1);
-    let mut all: Vec<_> = (0..3)
-        .map(|_| w.setup(own, Spec::default(), Some(at(5))).unwrap())
-        .collect();
+    let mut all = vec![due(&w, 5), due(&w, 5), due(&w, 5)];
     for left in [2, 1] {
         let first = fired(&w, 5, 1);
         all.retain(|timer| first != [*timer]);
@@ -120,7 +155,7 @@ fn a_sweep_in_the_middle_of_an_arm() {
 #[test]
 fn an_arm_in_the_middle_of_falling_asleep() {
     let w = wheel();
-    let h = w.setup(&Own(1), Spec::default(), None).unwrap();
+    let h = resting(&w);
     let woken = Cell::new(0);
     let wakes = Waking(Ok(1), || woken.set(woken.get() + 1));
     let mut alarms = Vec::new();
@@ -141,8 +176,7 @@ const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false),
 /// A wheel with two timers: one is pending, the other one if `was` says so.
 fn two_timers(was: bool) -> (Box<Wheel>, [Handle; 2]) {
     let w = wheel();
-    let timers = [Some(at(1000)), was.then_some(at(900))]
-        .map(|due| w.setup(&Own(1), Spec::default(), due).unwrap());
+    let timers = [Some(1000), was.then_some(900)].map(|due| make(&w, Spec::default(), due));
     (w, timers)
 }
 
@@ -159,13 +193,20 @@ fn drain_during<R>(
     (arm(&Waking(Ok(1), &drain)), given.take())
 }
 
-/// Race 4: the drain comes between arm.exchange and arm.check.
+/// Race 4: the drain comes between arm.exchange and arm.check. The short way pushes, and finds the
+/// gate closed.
 #[test]
 fn a_drain_in_the_middle_of_an_arm() {
-    for (was, reached) in ORDERS {
+    for (short, (was, reached)) in [false, true]
+        .into_iter()
+        .flat_map(|s| ORDERS.map(|o| (s, o)))
+    {
         let (w, both) = two_timers(was);
         let (taken, h) = (1 + usize::from(reached), both[1]);
-        let (answer, given) = drain_during(&w, taken, |c| w.arm(c, h, at(10), How::Always));
+        let (answer, given) = drain_during(&w, taken, |c| match short {
+            true => result(w.arm_at(c, h, at(10))),
+            false => w.arm(c, h, at(10), How::Always),
+        });
         let (want, rest) = match (was, reached) {
             (_, true) => (Ok(was), vec![]),
             (true, false) => (Ok(true), vec![h]),
@@ -174,7 +215,8 @@ fn a_drain_in_the_middle_of_an_arm() {
         assert_eq!(answer, want);
         assert_eq!(given, both[..taken]);
         assert_eq!(drained(&w, 9), rest);
-        assert_eq!(w.due(h).unwrap(), None);
+        assert_eq!((w.due(h), w.pending(NUMBERS)), (Ok(None), 0));
+        assert_eq!(w.arm_at(&Own(1), h, at(20)), Error::Shutdown as i32);
     }
 }
 
@@ -182,7 +224,7 @@ fn a_drain_in_the_middle_of_an_arm() {
 fn a_drain_in_the_middle_of_a_setup() {
     for taken in [1, 2] {
         let w = wheel();
-        let pending = w.setup(&Own(1), Spec::default(), Some(at(1000))).unwrap();
+        let pending = due(&w, 1000);
         let (answer, given) =
             drain_during(&w, taken, |c| w.setup(c, Spec::default(), Some(at(10))));
         assert_eq!(given[0], pending);
@@ -190,24 +232,6 @@ fn a_drain_in_the_middle_of_a_setup() {
         assert_eq!(given.len(), taken);
         assert_eq!(drained(&w, 9), []);
         assert_eq!(w.live(NUMBERS), given.len() as u64);
-    }
-}
-
-/// Race 4 in the short way to arm, which pushes, and finds the gate closed.
-#[test]
-fn a_drain_in_the_middle_of_a_short_arm() {
-    for (was, reached) in ORDERS {
-        let (w, both) = two_timers(was);
-        let (taken, h) = (1 + usize::from(reached), both[1]);
-        let (answer, given) = drain_during(&w, taken, |c| w.arm_at(c, h, at(10)));
-        let taken_back = !was && !reached;
-        let shutdown = Error::Shutdown as i32;
-        assert_eq!(answer, if taken_back { shutdown } else { was.into() });
-        assert_eq!(given, both[..taken]);
-        let rest = if was && !reached { vec![h] } else { vec![] };
-        assert_eq!(drained(&w, 9), rest);
-        assert_eq!((w.due(h), w.pending(NUMBERS)), (Ok(None), 0));
-        assert_eq!(w.arm_at(&Own(1), h, at(20)), shutdown);
     }
 }
 
@@ -224,11 +248,10 @@ fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
     for (asked, kicks) in [(900, 1), (STEP, 0), (STEP + 5, 0)] {
         for (early, sleeps) in [(0, false), (5, false), (0, true), (5, true)] {
             let w = wheel();
-            let due = Some(at(asked - early));
-            let h = w.setup(&Own(1), Spec::default(), due).unwrap();
+            let h = due(&w, asked - early);
             assert_eq!(fired(&w, 0, 9), []);
             assert_eq!((notes(&w), w.entries()), (1, 1));
-            assert_eq!(w.cancel(&Own(1), h, false), Ok(true));
+            cancel(&w, h);
             if sleeps {
                 assert_eq!(asleep(&w), at(STEP));
                 assert_eq!((w.next_expiry(), w.entries()), (None, 0));
@@ -253,7 +276,7 @@ fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
 fn a_timer_that_is_cancelled_at_once_needs_one_note() {
     let w = wheel();
     let own = &Own(1);
-    let h = w.setup(own, Spec::default(), None).unwrap();
+    let h = resting(&w);
     for tick in 1..900 {
         assert_eq!(w.arm_at(own, h, at(tick + 1000)), 0);
         assert_eq!(w.cancel_plain(own, h), 1);
@@ -270,7 +293,7 @@ fn a_timer_that_is_cancelled_at_once_needs_one_note() {
 #[test]
 fn arms_that_rely_on_a_note() {
     let w = wheel();
-    let h = w.setup(&Own(1), Spec::default(), None).unwrap();
+    let h = resting(&w);
     for n in 0..100_000 {
         let own = &Own(1 + n % 2);
         w.arm(own, h, at(200_000 - u64::from(n)), How::Always)
@@ -281,8 +304,7 @@ fn arms_that_rely_on_a_note() {
     }
     assert_eq!(notes(&w), 1);
     for earlier in 0..10_000 {
-        w.arm(&Own(1), h, at(100_000 - earlier), How::Always)
-            .unwrap();
+        arm(&w, h, 100_000 - earlier);
         assert_eq!(fired(&w, 0, 9), []);
         assert_eq!(w.entries(), 1);
     }
@@ -297,7 +319,7 @@ fn arms_that_rely_on_a_note() {
 fn calls_of_a_thread_without_a_number() {
     let w = wheel();
     let own = &Own(1);
-    let h = w.setup(own, Spec::default(), Some(at(895))).unwrap();
+    let h = due(&w, 895);
     assert_eq!(fired(&w, 0, 9), []);
     let stranger = &Waking(Err(Error::Threads), || ());
     let refused = Err(Error::Threads);
@@ -320,9 +342,14 @@ fn calls_of_a_thread_without_a_number() {
     assert_eq!(w.nodes(), nodes);
 }
 
-/// A thread, what happens when it has read the gate, before it exchanges the state; and what
-/// happens when it wakes the driver, behind that.
+/// The thread 1, what happens once when it has read the gate, before it exchanges the state; and
+/// what happens when it wakes the driver, behind that.
 struct Interrupted<F, G>(Cell<Option<F>>, G);
+
+/// Such a thread, if nothing happens later.
+fn interrupted<F: FnOnce()>(f: F) -> Interrupted<F, fn()> {
+    Interrupted(Cell::new(Some(f)), || ())
+}
 
 impl<F: FnOnce(), G: Fn()> Caller for Interrupted<F, G> {
     fn thread(&self) -> Result<Thread, Error> {
@@ -353,20 +380,18 @@ fn a_period_and_a_long_step_in_the_middle_of_an_arm() {
     for gets_period in [false, true] {
         for relies in [false, true] {
             let w = wheel();
-            let h = w.setup(&Own(1), called(), Some(at(9))).unwrap();
+            let h = make(&w, called(), Some(9));
             if relies {
                 assert_eq!(fired(&w, 0, 9), []);
             }
-            assert_eq!(w.cancel(&Own(1), h, false), Ok(true));
+            cancel(&w, h);
             let now = 2 * STEP;
             let steps = || {
-                if !relies {
-                    assert_eq!(fired(&w, now, 9), []);
-                    asleep(&w);
-                    return;
-                }
-                // The link names a tick, but the hand passes it.
+                // If the link names a tick, the hand passes it.
                 assert_eq!(fired(&w, now, 9), []);
+                if !relies {
+                    asleep(&w);
+                }
             };
             let period = || {
                 if gets_period {
@@ -386,14 +411,13 @@ fn a_period_and_a_long_step_in_the_middle_of_an_arm() {
 #[test]
 fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
     let w = wheel();
-    let own = &Own(1);
-    let h = w.setup(own, Spec::default(), Some(at(100))).unwrap();
+    let h = due(&w, 100);
     asleep(&w);
     let sweeps = Waking(Ok(1), || assert_eq!(fired(&w, 200, 9), [h]));
     assert_eq!(w.arm_at(&sweeps, h, at(50)), 1);
     assert_eq!(w.due(h), Ok(None));
     // What the sweep has passed is not counted on.
-    assert_eq!(w.arm_at(own, h, at(300)), 0);
+    assert_eq!(w.arm_at(&Own(1), h, at(300)), 0);
     assert_eq!(fired(&w, 299, 9), []);
     assert_eq!(fired(&w, 300, 9), [h]);
 }
@@ -405,7 +429,7 @@ fn a_driver_that_is_always_faster() {
     for short in [false, true] {
         for relies in [false, true] {
             let w = wheel();
-            let h = w.setup(&Own(1), Spec::default(), None).unwrap();
+            let h = resting(&w);
             asleep(&w);
             let (wakes, all) = (Cell::new(0), RefCell::new(Vec::new()));
             let drives = || {
@@ -443,10 +467,10 @@ fn no_memory_in_an_arm() {
         assert_eq!((w.live(NUMBERS), w.pending(NUMBERS)), (0, 0));
     }
     assert_eq!(fired(&w, 9, 9), []);
-    let h = w.setup(own, Spec::default(), None).unwrap();
+    let h = resting(&w);
     scarce(0, || {
         assert_eq!(w.arm_at(own, h, at(13)), 0);
-        assert_eq!(w.arm(own, h, at(12), How::Always), Ok(true));
+        assert!(arm(&w, h, 12));
         // The chunks of several threads are mapped at once.
         assert_eq!(w.arm_at(&Own(2), h, at(11)), 1);
         assert_eq!(fired(&w, 11, 9), [h]);
@@ -458,7 +482,7 @@ fn no_memory_in_an_arm() {
 #[test]
 fn an_arm_that_relies_has_memory_for_a_note() {
     let w = wheel();
-    let h = w.setup(&Own(1), Spec::default(), Some(at(9))).unwrap();
+    let h = due(&w, 9);
     // The reason is a note, and then an entry.
     for n in [2, 3] {
         assert!(!w.inboxes.is_ready(n));
@@ -474,9 +498,8 @@ fn an_arm_that_relies_has_memory_for_a_note() {
 #[test]
 fn a_callback_takes_the_short_way_without_a_chunk() {
     let w = wheel();
-    let own = &Own(1);
-    let t = w.setup(own, Spec::default(), None).unwrap();
-    w.setup(own, Spec::default(), Some(at(1))).unwrap();
+    let t = resting(&w);
+    due(&w, 1);
     advance(&w, at(1), |_| {
         for (tick, was) in [(300, 0), (400, 1), (200, 1)] {
             assert_eq!(w.arm_at(&Inside::<true>(2), t, at(tick)), was);
@@ -492,30 +515,28 @@ fn a_callback_takes_the_short_way_without_a_chunk() {
 #[test]
 fn a_drain_in_the_middle_of_a_callback() {
     let w = wheel();
-    let own = &Own(1);
     let spec = Spec {
         period: 10,
         kind: AUTO,
         ..called()
     };
-    let h = w.setup(own, spec, Some(at(10))).unwrap();
+    let h = make(&w, spec, Some(10));
     assert_eq!(fired(&w, 10, 9), [h]);
     assert_eq!(drained(&w, 9), [h]);
     assert_eq!(w.due(h).err(), Some(Error::Stale));
     assert_eq!(w.live(NUMBERS), 1);
-    w.finish(own, h, || ());
+    finish(&w, h);
     assert_eq!(w.live(NUMBERS), 0);
 }
 
 #[test]
 fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     let w = wheel();
-    let own = &Own(1);
-    let h = w.setup(own, burst(), Some(at(10))).unwrap();
+    let h = make(&w, burst(10), Some(10));
     assert_eq!(fired(&w, 10, 9), [h]);
     assert_eq!(fired(&w, 20, 9), []);
-    assert_eq!(w.cancel(own, h, false), Ok(true));
-    w.finish(own, h, || ());
+    cancel(&w, h);
+    finish(&w, h);
     // The driver would have looked again after a long time.
     assert_eq!(fired(&w, STEP, 9), []);
     assert_eq!(w.entries(), 0);
@@ -527,13 +548,15 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
 fn a_drain_after_a_period_was_held_up() {
     for moved in [false, true] {
         let w = wheel();
-        let own = &Own(1);
-        let spec = Spec { kind: 0, ..burst() };
-        let h = w.setup(own, spec, Some(at(10))).unwrap();
+        let spec = Spec {
+            kind: 0,
+            ..burst(10)
+        };
+        let h = make(&w, spec, Some(10));
         assert_eq!(fired(&w, 10, 9), [h]);
         assert_eq!(fired(&w, 20, 9), []);
         if moved {
-            assert_eq!(w.arm(own, h, at(25), How::Always), Ok(true));
+            assert!(arm(&w, h, 25));
         }
         let mut missed = Vec::new();
         w.drive(0).unwrap().drain(|f| {
@@ -549,13 +572,11 @@ fn a_drain_after_a_period_was_held_up() {
 #[test]
 fn an_arm_in_a_callback_hides_no_slot() {
     let w = wheel();
-    let own = &Own(1);
-    let make = |tick| w.setup(own, Spec::default(), Some(at(tick))).unwrap();
-    let [third, second, first] = [400, 300, 250].map(make);
+    let [third, second, first] = [400, 300, 250].map(|tick| due(&w, tick));
     let (mut all, mut later) = (Vec::new(), None);
     advance(&w, at(1000), |f| {
         if f.handle == first {
-            later = Some(make(1008));
+            later = Some(due(&w, 1008));
         }
         all.push(f.handle);
         true
@@ -569,17 +590,16 @@ fn an_arm_in_a_callback_hides_no_slot() {
 #[test]
 fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
     let w = wheel();
-    let own = &Own(1);
-    let h = w.setup(own, called(), Some(at(1))).unwrap();
+    let h = make(&w, called(), Some(1));
     assert_eq!(fired(&w, 1, 9), [h]);
-    assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
+    assert!(!arm(&w, h, 2));
     assert_eq!(fired(&w, 3, 9), []);
     // The last tick of the first step.
-    let last = w.setup(own, Spec::default(), Some(at(STEP + 3))).unwrap();
+    let last = due(&w, STEP + 3);
     let mut all = Vec::new();
     advance(&w, at(STEP + 4), |f| {
         if f.handle == last {
-            w.finish(own, h, || ());
+            finish(&w, h);
         }
         all.push(f.handle);
         true
@@ -593,14 +613,13 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
 #[test]
 fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
     let w = wheel();
-    let own = &Own(1);
-    let h = w.setup(own, called(), Some(at(1))).unwrap();
+    let h = make(&w, called(), Some(1));
     assert_eq!(fired(&w, 1, 9), [h]);
-    assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
-    let two = [0; 2].map(|_| w.setup(own, Spec::default(), Some(at(3))).unwrap());
+    assert!(!arm(&w, h, 2));
+    let two = [3, 3].map(|tick| due(&w, tick));
     let first = fired(&w, 3, 1);
     let left = two.into_iter().find(|timer| first != [*timer]).unwrap();
-    w.finish(own, h, || ());
+    finish(&w, h);
     assert_eq!(fired(&w, 4, 9), [left, h]);
 }
 
@@ -608,13 +627,12 @@ fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
 #[test]
 fn a_burst_that_is_held_up_again_and_again() {
     let w = wheel();
-    let own = &Own(1);
-    let h = w.setup(own, burst(), Some(at(10))).unwrap();
+    let h = make(&w, burst(10), Some(10));
     for round in 1..50_000 {
         // It falls behind: its callback takes longer than its period.
         assert_eq!(fired(&w, 21 * round, 9), [h]);
         assert_eq!(fired(&w, 21 * round + 20, 9), []);
-        w.finish(own, h, || ());
+        finish(&w, h);
         assert_eq!(w.entries(), 1);
     }
     assert!(w.inboxes.bytes() <= most_note_bytes(1, 1));
@@ -624,33 +642,30 @@ fn a_burst_that_is_held_up_again_and_again() {
 #[test]
 fn a_callback_that_holds_up_its_timer_for_long() {
     let w = wheel();
-    let own = &Own(1);
-    let h = w.setup(own, called(), Some(at(1))).unwrap();
-    assert_eq!(fired(&w, 1, 9), [h]);
-    w.arm(own, h, at(300), How::Always).unwrap();
+    let [h] = held_up(&w, |_| 294);
     assert_eq!(fired(&w, 6 * STEP, 9), []);
     assert_eq!(w.entries(), 1);
-    w.finish(own, h, || ());
+    finish(&w, h);
     assert_eq!(fired(&w, 6 * STEP + 1, 9), [h]);
 }
 
 /// Timers whose callbacks run, and that are due again at tick 6, or later if `late` says so.
 fn held_up<const N: usize>(w: &Wheel, late: impl Fn(usize) -> u64) -> [Handle; N] {
-    let own = &Own(1);
-    let all = [0; N].map(|_| w.setup(own, called(), Some(at(5))).unwrap());
+    let all = [5; N].map(|tick| make(w, called(), Some(tick)));
     assert_eq!(fired(w, 5, N + 1).len(), N);
     for (n, timer) in all.iter().enumerate() {
-        w.arm(own, *timer, at(6 + late(n)), How::Always).unwrap();
+        assert!(!arm(w, *timer, 6 + late(n)));
     }
     assert_eq!(fired(w, 6, N), []);
     all
 }
 
 /// A callback ends in a thread that gets no number, and its timer has come due meanwhile. The
-/// timer fires at the next call, although the hand does not move.
+/// timer fires at the next call, although the hand does not move. A driver that sleeps is woken,
+/// and one that falls asleep before it visits that timer wakes at once.
 #[test]
 fn a_callback_that_ends_in_a_thread_without_a_number() {
-    for sleeps in [false, true] {
+    for (sleeps, falls_asleep) in [(false, false), (true, false), (false, true)] {
         let w = wheel();
         let [h] = held_up(&w, |_| 0);
         let woken = Cell::new(0);
@@ -660,23 +675,14 @@ fn a_callback_that_ends_in_a_thread_without_a_number() {
         let stranger = Waking(Err(Error::Threads), || woken.set(woken.get() + 1));
         w.finish(&stranger, h, || ());
         assert_eq!(woken.get(), u64::from(sleeps));
+        if falls_asleep {
+            assert_eq!(asleep(&w), 0);
+        }
         assert!(!w.nothing_due(at(6)));
         assert_eq!(w.next_expiry(), Some(at(6)));
         assert_eq!(fired(&w, 6, 9), [h]);
         assert!(w.nothing_due(at(6)), "all is done");
     }
-}
-
-/// A callback ends in a thread that gets no number, its timer has come due meanwhile, and the
-/// driver falls asleep before it visits that timer. The sleep ends at once.
-#[test]
-fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_number() {
-    let w = wheel();
-    let [h] = held_up(&w, |_| 0);
-    w.finish(&Waking(Err(Error::Threads), || ()), h, || ());
-    assert_eq!(asleep(&w), 0);
-    assert!(!w.nothing_due(at(6)));
-    assert_eq!(fired(&w, 6, 9), [h]);
 }
 
 /// A sink that has enough at once, while nothing fires.
@@ -713,12 +719,8 @@ fn advance_in_parts(w: &Wheel, tick: u64) -> u32 {
 fn a_cascade_that_stops_and_timers_that_move_meanwhile() {
     const SLOT: u64 = 256;
     let w = wheel();
-    let own = &Own(1);
     let n = 3 * BATCH as u64;
-    let all: Vec<_> = (0..n)
-        .map(|i| w.setup(own, Spec::default(), Some(at(2 * SLOT - 1 - i))))
-        .map(Result::unwrap)
-        .collect();
+    let all: Vec<_> = (0..n).map(|i| due(&w, 2 * SLOT - 1 - i)).collect();
     assert_eq!(fired(&w, 1, 9), []);
     let enough = Enough(Cell::new(0));
     assert!(!w.drive(0).unwrap().advance(at(SLOT), &enough));
@@ -726,7 +728,7 @@ fn a_cascade_that_stops_and_timers_that_move_meanwhile() {
     assert_eq!(w.entries(), n);
     let moved = BATCH..BATCH + 2 * LANES as usize;
     for (timer, tick) in all[moved.clone()].iter().zip(SLOT + 1..) {
-        assert_eq!(w.arm(own, *timer, at(tick), How::Always), Ok(true));
+        assert!(arm(&w, *timer, tick));
     }
     assert_eq!(asleep(&w), 0, "the cascade is not finished");
     assert_eq!(w.entries(), n);
@@ -744,17 +746,10 @@ fn a_cascade_that_stops_and_timers_that_move_meanwhile() {
 /// again at once, whatever the next entry is for.
 #[test]
 fn a_call_that_stops_between_two_goals() {
-    let own = &Own(1);
-    for owner in [None, Some(own.identity())] {
-        let w = Wheel::new(Config {
-            owner,
-            ..shape(4, 8, 0)
-        });
-        let w = w.unwrap();
-        let first = w.setup(own, Spec::default(), Some(at(1))).unwrap();
-        let last = w.setup(own, Spec::default(), Some(at(100))).unwrap();
+    for w in [wheel(), owned()] {
+        let (first, last) = (due(&w, 1), due(&w, 100));
         assert_eq!(fired(&w, 0, 9), []);
-        assert_eq!(w.cancel(own, last, false), Ok(true));
+        cancel(&w, last);
         assert_eq!(fired(&w, 1, 1), [first]);
         assert_eq!(advance_in_parts(&w, 50), 2);
     }
@@ -766,18 +761,11 @@ fn a_call_that_stops_between_two_goals() {
 fn sleeps_come_to_the_end_of_the_timers_that_were_cancelled() {
     const SLOT: u64 = 1 << 16;
     let w = wheel();
-    let own = &Own(1);
     let n = 15 * SETTLE as u64;
-    let all: Vec<_> = (0..n)
-        .map(|i| w.setup(own, Spec::default(), Some(at(SLOT + i))))
-        .map(Result::unwrap)
-        .collect();
-    w.setup(own, Spec::default(), Some(at(2 * SLOT - 1)))
-        .unwrap();
+    let all: Vec<_> = (0..n).map(|i| due(&w, SLOT + i)).collect();
+    due(&w, 2 * SLOT - 1);
     assert_eq!(asleep(&w), at(SLOT));
-    for timer in &all {
-        assert_eq!(w.cancel(own, *timer, false), Ok(true));
-    }
+    all.iter().for_each(|timer| cancel(&w, *timer));
     for sleeps in 1..=n / SETTLE as u64 {
         assert_eq!(w.entries(), n + 1 - (sleeps - 1) * SETTLE as u64);
         asleep(&w);
@@ -791,17 +779,13 @@ fn sleeps_come_to_the_end_of_the_timers_that_were_cancelled() {
 #[test]
 fn timers_of_one_tick_fire_in_the_order_of_their_arms() {
     let w = wheel();
-    let own = &Own(1);
     let mut now = 0;
     for _ in 0..3 {
         for n in [1, LANES - 1, LANES, LANES + 1, 5 * LANES + 3] {
             // The same slot again.
             now += 256;
             assert_eq!(fired(&w, now, 9), []);
-            let all: Vec<_> = (0..n)
-                .map(|_| w.setup(own, Spec::default(), Some(at(now + 9))))
-                .map(Result::unwrap)
-                .collect();
+            let all: Vec<_> = (0..n).map(|_| due(&w, now + 9)).collect();
             // In two calls.
             let mut order = fired(&w, now + 9, n as usize / 2 + 1);
             order.extend(fired(&w, now + 9, n as usize));
@@ -855,7 +839,7 @@ fn a_collection_that_stops_and_the_order_of_ticks() {
     }
     assert!(advance_in_parts(&w, n - 1) > 2);
     let enough = Enough(Cell::new(0));
-    let h = w.setup(&Own(1), Spec::default(), Some(at(n))).unwrap();
+    let h = due(&w, n);
     assert!(!w.drive(0).unwrap().advance(at(2 * n), &enough));
     // Armed while the rest of the notes is left, and after the goal was announced.
     assert_eq!(w.arm(&Own(2), h, at(n), How::Always), Ok(true));
@@ -883,15 +867,10 @@ fn a_collection_that_stops_and_the_order_of_ticks() {
 fn a_burst_that_is_held_up_for_long() {
     const PERIOD: u64 = STEP / 16 + 1;
     let w = wheel();
-    let own = &Own(1);
-    let spec = Spec {
-        period: at(PERIOD),
-        ..burst()
-    };
-    let h = w.setup(own, spec, Some(at(10))).unwrap();
+    let h = make(&w, burst(PERIOD), Some(10));
     assert_eq!(fired(&w, 10, 9), [h]);
     assert_eq!(fired(&w, 11 + 40 * PERIOD, 9), []);
-    w.finish(own, h, || ());
+    finish(&w, h);
     let (mut periods, mut last) = (0, 0);
     for now in 0..50 {
         advance(&w, at(11 + 41 * PERIOD + now), |f| {
@@ -899,7 +878,7 @@ fn a_burst_that_is_held_up_for_long() {
             last = f.deadline_ns;
             true
         });
-        w.finish(own, h, || ());
+        finish(&w, h);
     }
     assert_eq!((periods, last), (41, at(10 + 41 * PERIOD)));
 }
@@ -908,18 +887,17 @@ fn a_burst_that_is_held_up_for_long() {
 #[test]
 fn more_periods_left_out_than_are_counted() {
     let w = wheel();
-    let own = &Own(1);
     let spec = Spec {
         period: 1,
         ..called()
     };
-    let h = w.setup(own, spec, Some(at(1))).unwrap();
+    let h = make(&w, spec, Some(1));
     assert_eq!(fired(&w, 1, 9), [h]);
     for tick in [1 << 20, 1 << 28] {
         assert_eq!(fired(&w, tick, 9), []);
     }
     assert_eq!(fired(&w, (1 << 28) + 1, 9), []);
-    w.finish(own, h, || ());
+    finish(&w, h);
     let mut missed = 0;
     advance(&w, at((1 << 28) + 2), |f| {
         missed = f.missed;
@@ -938,32 +916,12 @@ fn a_node_whose_generation_is_0() {
         ..shape(4, 8, (1 << 38) - 1)
     };
     let w = Wheel::new(config).unwrap();
-    let own = &Own(1);
-    let first = w.setup(own, Spec::default(), Some(at(1 << 38))).unwrap();
-    assert_eq!(w.free(own, first), Ok(true));
+    let first = due(&w, 1 << 38);
+    assert_eq!(w.free(&Own(1), first), Ok(true));
     assert_eq!(fired(&w, (1 << 38) + 1, 9), []);
-    let second = w.setup(own, Spec::default(), None).unwrap();
+    let second = resting(&w);
     assert_eq!(index_of(first), index_of(second));
     assert_ne!(first, second);
-}
-
-/// A thread that stops before it gets its number.
-struct Stopped<F>(Thread, F);
-
-impl<F: Fn()> Caller for Stopped<F> {
-    fn thread(&self) -> Result<Thread, Error> {
-        self.1();
-        Ok(self.0)
-    }
-    fn thread_at_hand(&self) -> Thread {
-        0
-    }
-    fn threads(&self) -> Thread {
-        NUMBERS
-    }
-    fn wake_driver(&self) -> Kick {
-        Kick::Yes
-    }
 }
 
 /// An arm is stopped until the low part of the node's generation is the same again. It finds
@@ -972,15 +930,14 @@ impl<F: Fn()> Caller for Stopped<F> {
 fn a_stopped_arm_and_a_generation_that_has_wrapped() {
     const LIVES: u32 = 1 << (GEN_BITS - GEN_HIGH_BITS);
     let w = wheel();
-    let own = &Own(1);
-    let first = w.setup(own, Spec::default(), Some(at(500))).unwrap();
+    let first = due(&w, 500);
     let last = Cell::new(first);
-    let stopped = Stopped(2, || {
+    let stopped = interrupted(|| {
         for _ in 0..LIVES {
-            w.free(own, last.get()).unwrap();
-            last.set(w.setup(own, Spec::default(), None).unwrap());
+            w.free(&Own(1), last.get()).unwrap();
+            last.set(resting(&w));
         }
-        assert_eq!(w.arm(own, last.get(), at(1000), How::Always), Ok(false));
+        assert!(!arm(&w, last.get(), 1000));
     });
     let stale = Err(Error::Stale);
     assert_eq!(w.arm(&stopped, first, at(5), How::Always), stale);
@@ -999,12 +956,11 @@ fn an_arm_that_relies_keeps_its_deadline() {
     let first = w.setup(own, Spec::default(), None).unwrap();
     assert_eq!(fired(&w, 0, 9), []);
     assert_eq!(w.cancel(own, t, false), Ok(true));
-    let passes = || {
+    let relies = interrupted(|| {
         assert_eq!(w.arm(own, first, at(3), How::Always), Ok(false));
         // It stops at tick 3, and its goal is 12.
         assert_eq!(fired(&w, 12, 1), [first]);
-    };
-    let relies = Interrupted(Cell::new(Some(passes)), || ());
+    });
     assert_eq!(w.arm(&relies, t, at(10), How::Always), Ok(false));
     let mut due = None;
     advance(&w, at(12), |f| {
@@ -1016,15 +972,10 @@ fn an_arm_that_relies_keeps_its_deadline() {
 
 /// A burst with a period of one tick, whose callback has run from tick 1 to tick 10.
 fn burst_that_is_behind(w: &Wheel) -> Handle {
-    let spec = Spec {
-        period: at(1),
-        kind: BURST,
-        ..called()
-    };
-    let t = w.setup(&Own(1), spec, Some(at(1))).unwrap();
+    let t = make(w, burst(1), Some(1));
     assert_eq!(fired(w, 1, 9), [t]);
     assert_eq!(fired(w, 10, 9), []);
-    w.finish(&Own(1), t, || ());
+    finish(w, t);
     t
 }
 
@@ -1053,60 +1004,46 @@ fn a_burst_that_its_callback_has_held_up() {
     }
 }
 
-/// A burst whose callback has held it up is moved while it is handed over, by the driver. Whether
-/// or not the sweep stops there, the timer has one entry, and fires at its new time.
+/// A burst is behind. In its third callback `by` moves it, and `end` ends each callback. Whether or
+/// not the sweep stops there, the timer has one entry, and fires at its new time.
+fn moved_in_its_callback(
+    w: &Wheel,
+    t: Handle,
+    by: &impl Caller,
+    (most, to): (u32, u64),
+    end: impl Fn(),
+) {
+    let mut n = 0;
+    advance(w, at(10), |_| {
+        n += 1;
+        if n == 3 {
+            assert_eq!(w.arm(by, t, at(to), How::Always), Ok(true));
+        }
+        end();
+        n < most
+    });
+    assert_eq!((n, w.due(t)), (3, Ok(Some(at(to)))));
+    assert_eq!(fired(w, to - 1, 9), []);
+    assert_eq!(w.entries(), 1);
+    assert_eq!(fired(w, to, 9), [t]);
+}
+
+/// A burst whose callback has held it up is moved while it is handed over, by the driver.
 #[test]
 fn a_burst_that_is_behind_and_is_moved() {
-    for (most, to) in [(3, 11), (3, 300), (99, 11), (99, 300)] {
+    for case in [(3, 11), (3, 300), (99, 11), (99, 300)] {
         let w = wheel();
-        let (own, inside) = (&Own(1), &Inside::<false>(1));
         let t = burst_that_is_behind(&w);
-        let mut n = 0;
-        advance(&w, at(10), |_| {
-            n += 1;
-            if n == 3 {
-                assert_eq!(w.arm(inside, t, at(to), How::Always), Ok(true));
-            }
-            w.finish(own, t, || ());
-            n < most
-        });
-        assert_eq!((n, w.due(t)), (3, Ok(Some(at(to)))));
-        assert_eq!(fired(&w, to - 1, 9), []);
-        assert_eq!(w.entries(), 1);
-        assert_eq!(fired(&w, to, 9), [t]);
+        moved_in_its_callback(&w, t, &Inside::<false>(1), case, || finish(&w, t));
     }
 }
 
-/// The owner moves a burst that is behind, in its callback. Whether or not the sweep stops there,
-/// the timer has one entry, and fires at its new time.
+/// The owner moves a burst that is behind, in its callback.
 #[test]
 fn a_burst_that_its_owner_moves() {
-    for most in [3, 99] {
-        for to in [11, 20, 300] {
-            let own = Own(1);
-            let w = Wheel::new(Config {
-                owner: Some(own.identity()),
-                ..shape(4, 8, 0)
-            });
-            let w = w.unwrap();
-            let spec = Spec {
-                period: at(1),
-                kind: BURST,
-                ..called()
-            };
-            let t = w.setup(&own, spec, Some(at(1))).unwrap();
-            let mut n = 0;
-            advance(&w, at(10), |_| {
-                n += 1;
-                if n == 3 {
-                    assert_eq!(w.arm(&own, t, at(to), How::Always), Ok(true));
-                }
-                n < most
-            });
-            assert_eq!((n, w.due(t)), (3, Ok(Some(at(to)))));
-            assert_eq!(fired(&w, to - 1, 9), []);
-            assert_eq!(w.entries(), 1);
-            assert_eq!(fired(&w, to, 9), [t]);
-        }
+    for case in [(3, 11), (3, 20), (3, 300), (99, 11), (99, 20), (99, 300)] {
+        let w = owned();
+        let t = make(&w, burst(1), Some(1));
+        moved_in_its_callback(&w, t, &Own(1), case, || ());
     }
 }
