@@ -175,11 +175,8 @@ impl World {
 
     /// A thread begins, perhaps with the number of one that has ended.
     fn take_number(&self) -> Thread {
-        self.numbers
-            .lock()
-            .unwrap()
-            .pop()
-            .expect("there are few threads")
+        let number = self.numbers.lock().unwrap().pop();
+        number.expect("there are few threads")
     }
 
     /// It ends.
@@ -354,6 +351,14 @@ impl World {
         self.sweep(target, false, fire);
     }
 
+    /// Time goes on to `target`, and all that is due fires.
+    fn fire_all(&self, target: u64) {
+        self.advance(target, |f| {
+            self.fire(f);
+            true
+        });
+    }
+
     /// Time goes on to `target`. With `always` it sweeps even if nothing is due, as a driver
     /// does before it sleeps.
     fn sweep(&self, target: u64, always: bool, mut fire: impl FnMut(&Fired) -> bool) {
@@ -406,10 +411,7 @@ impl World {
 
     /// The threads are gone: what is still armed fires, and the books balance.
     fn close(&self, tally: &Tally) {
-        self.advance(self.now() + LONGEST + SLACK, |f| {
-            self.fire(f);
-            true
-        });
+        self.fire_all(self.now() + LONGEST + SLACK);
         assert_eq!(self.drain(), 0, "armed, and never due");
         for watch in &self.watches {
             let watch = watch.lock().unwrap();

@@ -226,6 +226,13 @@ impl World {
         w
     }
 
+    /// With a tick thread.
+    fn started(crew: Option<Options>, manner: Manner) -> World {
+        let w = World::new(Clock::Monotonic, crew, manner);
+        w.host().start().unwrap();
+        w
+    }
+
     fn host(&self) -> &Host {
         // SAFETY: destroyed by `destroy` alone.
         unsafe { &*self.host }
@@ -495,6 +502,15 @@ fn kept() -> Spec {
     Spec {
         func: 1,
         ..Spec::default()
+    }
+}
+
+/// An executor behind a queue of this size, without workers.
+fn executor(queue: u32) -> Options {
+    Options {
+        workers: 0,
+        queue,
+        ..Options::default()
     }
 }
 

@@ -54,10 +54,7 @@ fn stop_and_drain_against_three_threads() {
             |n, rng| w.live(n, rng, 2, 12),
             |rng| {
                 for _ in 0..rng.below(6) {
-                    w.advance(w.now() + 1 + rng.below(4), |f| {
-                        w.fire(f);
-                        true
-                    });
+                    w.fire_all(w.now() + 1 + rng.below(4));
                 }
                 w.closing.store(true, Ordering::Relaxed);
                 w.drain();

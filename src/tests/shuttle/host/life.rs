@@ -36,12 +36,7 @@ fn three_threads_in_any_calls() {
 #[test]
 fn stop_beside_an_executor_that_refuses() {
     check(|rng, tally| {
-        let crew = Options {
-            workers: 0,
-            queue: 1,
-            ..Options::default()
-        };
-        let w = World::new(clock(rng), Some(crew), Manner::Refuses);
+        let w = World::new(clock(rng), Some(executor(1)), Manner::Refuses);
         together(&w, rng, 2, |n, rng| {
             let host = w.host();
             if !w.is_manual() {
@@ -84,9 +79,8 @@ impl World {
 #[test]
 fn the_tick_thread_sleeps_past_nothing() {
     check(|rng, tally| {
-        let w = World::new(Clock::Monotonic, None, Manner::Inside);
+        let w = World::started(None, Manner::Inside);
         let host = w.host();
-        host.start().unwrap();
         together(&w, rng, 3, |_, rng| {
             for _ in 0..3 {
                 w.arm_one_call(host, rng);
@@ -106,9 +100,8 @@ fn the_tick_thread_sleeps_past_nothing() {
 fn what_is_queued_waits_for_no_stop() {
     check(|rng, tally| {
         let crew = crew_that_drops_none(rng);
-        let w = World::new(Clock::Monotonic, Some(crew), Manner::Inside);
+        let w = World::started(Some(crew), Manner::Inside);
         let host = w.host();
-        host.start().unwrap();
         together(&w, rng, 2, |_, rng| {
             for _ in 0..3 {
                 w.arm_one_call(host, rng);

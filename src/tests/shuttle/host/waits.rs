@@ -9,9 +9,8 @@ use super::*;
 fn callbacks_wait_for_others() {
     check(|rng, tally| {
         let crew = crew_that_drops_none(rng);
-        let w = World::new(Clock::Monotonic, Some(crew), Manner::Late);
+        let w = World::started(Some(crew), Manner::Late);
         let host = w.host();
-        host.start().unwrap();
         together(&w, rng, 2, |_, rng| {
             for _ in 0..8 {
                 match rng.below(4) {
@@ -29,14 +28,8 @@ fn callbacks_wait_for_others() {
 #[test]
 fn a_sync_delete_beside_an_executor_that_refuses() {
     check(|rng, tally| {
-        let crew = Options {
-            workers: 0,
-            queue: 1,
-            ..Options::default()
-        };
-        let w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
+        let w = World::started(Some(executor(1)), Manner::Refuses);
         let host = w.host();
-        host.start().unwrap();
         together(&w, rng, 2, |_, rng| {
             for _ in 0..4 {
                 w.arm(host, rng);
@@ -52,14 +45,8 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
 /// `locked` it holds the lock that the executor takes.
 fn hear_of_the_queue(manner: Manner, locked: bool) {
     check(move |rng, tally| {
-        let crew = Options {
-            workers: 0,
-            queue: 2,
-            ..Options::default()
-        };
-        let w = World::new(Clock::Monotonic, Some(crew), manner);
+        let w = World::started(Some(executor(2)), manner);
         let host = w.host();
-        host.start().unwrap();
         together(&w, rng, 1, |_, rng| {
             let timer = w.pick(rng);
             for _ in 0..8 {
@@ -97,12 +84,7 @@ fn a_sync_delete_hears_of_the_queue_before_the_executor() {
 #[test]
 fn a_stop_hears_of_the_queue() {
     check(|rng, tally| {
-        let crew = Options {
-            workers: 0,
-            queue: 2,
-            ..Options::default()
-        };
-        let w = World::new(Clock::Manual, Some(crew), Manner::Refuses);
+        let w = World::new(Clock::Manual, Some(executor(2)), Manner::Refuses);
         let host = w.host();
         together(&w, rng, 2, |n, rng| {
             for _ in 0..8 {
