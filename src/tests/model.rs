@@ -8,6 +8,17 @@
 //! read of the other if the writer reads the word first. Each duel is therefore
 //! run with either thread going first.
 
+/// Tests that each call one function, with arguments of their own.
+macro_rules! tests {
+    ($function:ident: $($(#[doc = $doc:literal])* $name:ident($($argument:expr),+);)+) => {
+        $($(#[doc = $doc])*
+        #[test]
+        fn $name() {
+            $function($($argument),+);
+        })+
+    };
+}
+
 mod before;
 mod cancels;
 mod host;
@@ -27,21 +38,25 @@ mod step;
 mod stopped;
 
 use super::checker::{at, called, shape, Futex};
-use super::{Collect, Own, Waking};
+use super::{Collect, Waking};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
+use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::link::{Link, Reason};
 use crate::core::state::{index_of, Handle, NEVER};
 use crate::core::wheel::{Config, Wheel};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{stopped_before, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
+// Of the standard library: to keep books is no step of an order, and orders nothing.
+use std::sync::atomic::{AtomicBool, AtomicU64 as Count};
 
-/// A wheel, and what has fired.
+/// A wheel, the alarm of its driver, and what has fired.
 struct World {
     wheel: Box<Wheel>,
+    alarm: Alarm,
     fired: AtomicU64,
 }
 
@@ -56,16 +71,21 @@ impl World {
     }
 
     fn of(config: Config) -> World {
-        let wheel = Wheel::new(config).unwrap();
         World {
-            wheel,
+            wheel: Wheel::new(config).unwrap(),
+            alarm: Alarm::new(),
             fired: AtomicU64::new(0),
         }
     }
 
-    /// The thread `n`, from 0.
-    fn own(&self, n: Thread) -> Own {
-        Own(n + 1)
+    /// The thread `n`, from 0, whose driver sleeps on the alarm.
+    fn own(&self, n: Thread) -> Waking<impl Fn() + '_> {
+        self.alarm.caller(n)
+    }
+
+    /// A thread that gets no number.
+    fn stranger(&self) -> Waking<impl Fn() + '_> {
+        Waking(Err(Error::Threads), || self.alarm.set(0))
     }
 
     fn timer(&self, due: Option<u64>) -> Handle {
@@ -79,14 +99,15 @@ impl World {
 
     /// A timer that the thread `n` makes.
     fn timer_of(&self, n: Thread, due: u64) -> Handle {
-        let due = Some(at(due));
-        self.wheel
-            .setup(&self.own(n), Spec::default(), due)
-            .unwrap()
+        self.make_by(n, Spec::default(), Some(due))
     }
 
     fn make(&self, spec: Spec, due: Option<u64>) -> Handle {
-        self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
+        self.make_by(0, spec, due)
+    }
+
+    fn make_by(&self, n: Thread, spec: Spec, due: Option<u64>) -> Handle {
+        self.wheel.setup(&self.own(n), spec, due.map(at)).unwrap()
     }
 
     /// The driver takes the notes. From then on links name ticks.
@@ -118,12 +139,6 @@ impl World {
             .unwrap()
     }
 
-    /// Arms by a thread that comes just now.
-    fn arm_by_another(&self, timer: Handle, tick: u64) -> bool {
-        let own = self.own(2);
-        self.wheel.arm(&own, timer, at(tick), How::Always).unwrap()
-    }
-
     /// The short way to arm.
     fn short_arm(&self, n: Thread, timer: Handle, tick: u64) -> bool {
         yes(self.wheel.arm_at(&self.own(n), timer, at(tick)))
@@ -140,7 +155,21 @@ impl World {
     }
 
     fn cancel(&self, n: Thread, timer: Handle) -> bool {
-        self.wheel.cancel(&self.own(n), timer, false).unwrap()
+        self.try_cancel(n, timer).unwrap()
+    }
+
+    /// Cancels a timer that may be gone.
+    fn try_cancel(&self, n: Thread, timer: Handle) -> Result<bool, Error> {
+        self.wheel.cancel(&self.own(n), timer, false)
+    }
+
+    fn free(&self, n: Thread, timer: Handle) -> bool {
+        self.wheel.free(&self.own(n), timer).unwrap()
+    }
+
+    /// The thread `n` ends a callback.
+    fn finish(&self, n: Thread, timer: Handle) {
+        self.wheel.finish(&self.own(n), timer, || ());
     }
 
     /// The short way to cancel.
@@ -162,8 +191,15 @@ impl World {
     }
 
     /// The driver goes to sleep.
-    fn sleep(&self, alarm: &Alarm) {
-        self.wheel.drive(0).unwrap().fall_asleep(|ns| alarm.set(ns));
+    fn sleep(&self) {
+        let mut drive = self.wheel.drive(0).unwrap();
+        drive.fall_asleep(|ns| self.alarm.set(ns));
+    }
+
+    /// Fails if the driver sleeps until a later tick.
+    fn wakes_by(&self, tick: u64) {
+        let alarm = self.alarm.get();
+        assert!(alarm <= tick, "asleep until {alarm}, over {tick}");
     }
 }
 
@@ -174,7 +210,7 @@ fn yes(answer: i32) -> bool {
 }
 
 /// How many executions there were, and whether `LOOM_MAX_DURATION` cut them off.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Explored {
     executions: u64,
     cut_off: bool,
@@ -212,17 +248,52 @@ fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> 
         (Some(x), Some(y)) => Some(x.min(y)),
         (x, y) => x.or(y),
     };
-    let executions = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let executions = std::sync::Arc::new(Count::new(0));
     let count = executions.clone();
     let (longest, begin) = (b.max_duration, std::time::Instant::now());
     b.check(move || {
-        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        count.fetch_add(1, Ordering::Relaxed);
         f();
     });
     Explored {
-        executions: executions.load(std::sync::atomic::Ordering::Relaxed),
+        executions: executions.load(Ordering::Relaxed),
         cut_off: longest.is_some_and(|most| begin.elapsed() >= most),
     }
+}
+
+/// The access before which a thread of a test is stopped for good.
+struct Stop {
+    before: u32,
+    /// A thread has come to it.
+    was_reached: AtomicBool,
+}
+
+impl Stop {
+    /// Runs `f` up to that access; `None` if the thread was stopped there.
+    fn run<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        let returned = stopped_before(self.before, f);
+        self.was_reached
+            .fetch_or(returned.is_none(), Ordering::Relaxed);
+        returned
+    }
+}
+
+/// Explores `f` with a stop before the first access of a thread, before the second one, and so on,
+/// until no execution comes to the stop.
+fn explore_stops(preemptions: Option<usize>, f: impl Fn(std::sync::Arc<Stop>) + Part) -> Explored {
+    let mut explored = Explored::default();
+    for before in 0.. {
+        let stop = std::sync::Arc::new(Stop {
+            before,
+            was_reached: AtomicBool::new(false),
+        });
+        let given = stop.clone();
+        explored = explored + explore(preemptions, move || f(given.clone()));
+        if !stop.was_reached.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    explored
 }
 
 fn report(explored: Explored) {
@@ -231,12 +302,17 @@ fn report(explored: Explored) {
     println!("{}: {explored}", name.unwrap_or("?"));
 }
 
+/// A part of a test, which runs anew in each execution.
+trait Part: Copy + Send + Sync + 'static {}
+
+impl<F: Copy + Send + Sync + 'static> Part for F {}
+
 /// `f` and `g` at the same time in a world of `make`; then `end` judges.
 fn duel<W, A, B>(
-    make: impl Fn() -> W + Copy + Send + Sync + 'static,
-    f: impl Fn(&W) -> A + Copy + Send + Sync + 'static,
-    g: impl Fn(&W) -> B + Copy + Send + Sync + 'static,
-    end: impl Fn(&W, A, B) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> W + Part,
+    f: impl Fn(&W) -> A + Part,
+    g: impl Fn(&W) -> B + Part,
+    end: impl Fn(&W, A, B) + Part,
 ) where
     W: Send + Sync + 'static,
     A: Send + 'static,
@@ -248,30 +324,63 @@ fn duel<W, A, B>(
 /// `f` and `g` at the same time, to a number of preemptions.
 fn duel_to<W, A, B>(
     preemptions: Option<usize>,
-    make: impl Fn() -> W + Copy + Send + Sync + 'static,
-    f: impl Fn(&W) -> A + Copy + Send + Sync + 'static,
-    g: impl Fn(&W) -> B + Copy + Send + Sync + 'static,
-    end: impl Fn(&W, A, B) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> W + Part,
+    f: impl Fn(&W) -> A + Part,
+    g: impl Fn(&W) -> B + Part,
+    end: impl Fn(&W, A, B) + Part,
 ) where
     W: Send + Sync + 'static,
     A: Send + 'static,
     B: Send + 'static,
 {
-    let first = explore(preemptions, move || {
-        let w = Arc::new(make());
-        let v = w.clone();
-        let a = thread::spawn(move || f(&v));
-        let b = g(&w);
-        end(&w, a.join().unwrap(), b);
-    });
-    let second = explore(preemptions, move || {
-        let w = Arc::new(make());
-        let v = w.clone();
-        let b = thread::spawn(move || g(&v));
-        let a = f(&w);
-        end(&w, a, b.join().unwrap());
-    });
+    let first = with_another(preemptions, make, f, g, end);
+    let second = with_another(preemptions, make, g, f, move |w, b, a| end(w, a, b));
     report(first + second);
+}
+
+/// `first`, the thread of the test, at the same time as another one.
+fn with_another<W, A, B>(
+    preemptions: Option<usize>,
+    make: impl Fn() -> W + Part,
+    other: impl Fn(&W) -> A + Part,
+    first: impl Fn(&W) -> B + Part,
+    end: impl Fn(&W, A, B) + Part,
+) -> Explored
+where
+    W: Send + Sync + 'static,
+    A: Send + 'static,
+{
+    explore(preemptions, move || {
+        let w = Arc::new(make());
+        let v = w.clone();
+        let other = thread::spawn(move || other(&v));
+        let ended = first(&w);
+        end(&w, other.join().unwrap(), ended);
+    })
+}
+
+/// `f` and `g` at the same time as `first`, the thread of the test.
+fn with_two_others<W, A, B, C>(
+    preemptions: Option<usize>,
+    make: impl Fn() -> W + Part,
+    f: impl Fn(&W) -> A + Part,
+    g: impl Fn(&W) -> B + Part,
+    first: impl Fn(&W) -> C + Part,
+    end: impl Fn(&W, A, B, C) + Part,
+) -> Explored
+where
+    W: Send + Sync + 'static,
+    A: Send + 'static,
+    B: Send + 'static,
+{
+    explore(preemptions, move || {
+        let w = Arc::new(make());
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || f(&v));
+        let b = thread::spawn(move || g(&x));
+        let ended = first(&w);
+        end(&w, a.join().unwrap(), b.join().unwrap(), ended);
+    })
 }
 
 /// A world with one timer, which is armed if `due` says so.
@@ -292,7 +401,7 @@ fn assert_apart(w: &World, made: &[Handle]) {
 
 /// The second thread has its chunks, too. Otherwise it would not arm by the short way.
 fn with_chunks((w, t): (World, Handle)) -> (World, Handle) {
-    w.wheel.inboxes.reserve(w.own(1).0).unwrap();
+    w.wheel.inboxes.reserve(2).unwrap();
     (w, t)
 }
 

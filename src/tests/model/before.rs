@@ -3,7 +3,7 @@
 //! over with it. In each test the entry is there already, so that nothing but
 //! the state word orders the two threads.
 
-use super::{drained, duel, placed, spin, Plain, World};
+use super::{drained, duel, placed, spin, Part, Plain, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU32, Ordering};
@@ -13,8 +13,8 @@ use crate::tests::checker::at;
 /// it sees what was written.
 fn seen_by(
     armed: bool,
-    f: impl Fn(&World, Handle) + Copy + Send + Sync + 'static,
-    g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'static,
+    f: impl Fn(&World, Handle) + Part,
+    g: impl Fn(&World, Handle) -> bool + Part,
 ) {
     duel(
         move || {
@@ -33,21 +33,24 @@ fn seen_by(
                 assert_eq!(plain.get(), 1);
             }
         },
-        |(w, t, _), (), ()| {
-            let armed = matches!(w.wheel.due(*t), Ok(Some(_)));
-            assert_eq!(w.advance(9), u64::from(armed), "lost");
-        },
+        |(w, t, _), (), ()| judge(w, *t),
     );
+}
+
+/// The timer fires if it is armed.
+fn judge(w: &World, t: Handle) {
+    let armed = matches!(w.wheel.due(t), Ok(Some(_)));
+    assert_eq!(w.advance(9), u64::from(armed), "lost");
 }
 
 /// A timer is cancelled, and armed for the same tick after a write. If `g` says
 /// that it has found it armed, although it was cancelled, it sees that: the state
 /// word is the same as before, but later.
-fn again_seen_by(g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'static) {
+fn again_seen_by(g: impl Fn(&World, Handle) -> bool + Part) {
     duel(
         || (placed(1), AtomicU32::new(0)),
         |((w, t), written)| {
-            let cancelled = w.wheel.cancel(&w.own(0), *t, false) == Ok(true);
+            let cancelled = w.try_cancel(0, *t) == Ok(true);
             written.store(1, Ordering::Relaxed);
             arm(w, *t, 1);
             cancelled
@@ -57,33 +60,18 @@ fn again_seen_by(g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'stat
             if cancelled && ended {
                 assert_eq!(seen, 1);
             }
-            let armed = matches!(w.wheel.due(*t), Ok(Some(_)));
-            assert_eq!(w.advance(9), u64::from(armed), "lost");
+            judge(w, *t);
         },
     );
-}
-
-macro_rules! seen_by {
-    ($($name:ident: $armed:expr, $f:expr, $g:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            seen_by($armed, $f, $g);
-        })*
-    };
-}
-
-macro_rules! again_seen_by {
-    ($($name:ident: $g:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            again_seen_by($g);
-        })*
-    };
 }
 
 fn arm(w: &World, t: Handle, tick: u64) {
     // Refused if it was freed or drained.
     _ = w.wheel.arm(&w.own(0), t, at(tick), How::Always);
+}
+
+fn arm_to_2(w: &World, t: Handle) {
+    arm(w, t, 2);
 }
 
 fn short_arm(w: &World, t: Handle) {
@@ -126,32 +114,32 @@ fn is_armed(w: &World, t: Handle) -> bool {
     w.wheel.due(t).unwrap().is_some()
 }
 
-seen_by! {
-    arm_seen_by_callback: false, |w, t| arm(w, t, 2), is_fired;
-    arm_seen_by_drain: false, |w, t| arm(w, t, 2), is_drained;
-    arm_seen_by_arm: false, |w, t| arm(w, t, 2), |w, t| w.arm(1, t, 3);
-    arm_seen_by_an_arm_that_is_not_earlier: false, |w, t| arm(w, t, 2),
-        |w, t| w.wheel.arm(&w.own(1), t, at(3), How::Earlier) == Ok(true);
-    arm_seen_by_cancel: false, |w, t| arm(w, t, 2), is_cancelled;
-    arm_seen_by_sync_delete: false, |w, t| arm(w, t, 2), is_sync_deleted;
-    arm_seen_by_free: false, |w, t| arm(w, t, 2), is_freed;
-    arm_seen_by_asking: false, |w, t| arm(w, t, 2), is_armed;
-    cancel_seen_by_arm: true, cancel, |w, t| !w.arm(1, t, 2);
-    cancel_seen_by_an_arm_of_what_is_pending: true, cancel,
-        |w, t| w.wheel.arm(&w.own(1), t, at(2), How::Pending) == Ok(false);
-    cancel_seen_by_cancel: true, cancel, |w, t| !w.cancel(1, t);
-    cancel_seen_by_asking: true, cancel, |w, t| !is_armed(w, t);
-    short_arm_seen_by_callback: false, short_arm, is_fired;
-    short_arm_seen_by_short_arm: false, short_arm, |w, t| w.short_arm(1, t, 3);
-    short_arm_seen_by_short_cancel: false, short_arm, is_short_cancelled;
-    short_cancel_seen_by_short_arm: true, short_cancel, |w, t| !w.short_arm(1, t, 2);
+tests! { seen_by:
+    arm_seen_by_callback(false, arm_to_2, is_fired);
+    arm_seen_by_drain(false, arm_to_2, is_drained);
+    arm_seen_by_arm(false, arm_to_2, |w, t| w.arm(1, t, 3));
+    arm_seen_by_an_arm_that_is_not_earlier(false, arm_to_2,
+        |w, t| w.wheel.arm(&w.own(1), t, at(3), How::Earlier) == Ok(true));
+    arm_seen_by_cancel(false, arm_to_2, is_cancelled);
+    arm_seen_by_sync_delete(false, arm_to_2, is_sync_deleted);
+    arm_seen_by_free(false, arm_to_2, is_freed);
+    arm_seen_by_asking(false, arm_to_2, is_armed);
+    cancel_seen_by_arm(true, cancel, |w, t| !w.arm(1, t, 2));
+    cancel_seen_by_an_arm_of_what_is_pending(true, cancel,
+        |w, t| w.wheel.arm(&w.own(1), t, at(2), How::Pending) == Ok(false));
+    cancel_seen_by_cancel(true, cancel, |w, t| !w.cancel(1, t));
+    cancel_seen_by_asking(true, cancel, |w, t| !is_armed(w, t));
+    short_arm_seen_by_callback(false, short_arm, is_fired);
+    short_arm_seen_by_short_arm(false, short_arm, |w, t| w.short_arm(1, t, 3));
+    short_arm_seen_by_short_cancel(false, short_arm, is_short_cancelled);
+    short_cancel_seen_by_short_arm(true, short_cancel, |w, t| !w.short_arm(1, t, 2));
 }
 
-again_seen_by! {
-    arm_again_seen_by_callback: is_fired;
-    arm_again_seen_by_drain: is_drained;
-    arm_again_seen_by_cancel: is_cancelled;
-    arm_again_seen_by_short_cancel: is_short_cancelled;
-    arm_again_seen_by_sync_delete: is_sync_deleted;
-    arm_again_seen_by_free: is_freed;
+tests! { again_seen_by:
+    arm_again_seen_by_callback(is_fired);
+    arm_again_seen_by_drain(is_drained);
+    arm_again_seen_by_cancel(is_cancelled);
+    arm_again_seen_by_short_cancel(is_short_cancelled);
+    arm_again_seen_by_sync_delete(is_sync_deleted);
+    arm_again_seen_by_free(is_freed);
 }

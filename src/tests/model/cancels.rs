@@ -1,14 +1,12 @@
 //! A timer is cancelled, or gets a period, while it fires: one of the two comes first.
 
-use super::{duel, explore, one, report, World};
+use super::{duel, one, report, with_two_others, World};
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::core::state::Handle;
 use crate::tests::checker::{at, func};
 use crate::tests::NUMBERS;
-use loom::sync::Arc;
-use loom::thread;
 
 /// One of cancel and fire has it.
 #[test]
@@ -44,7 +42,7 @@ fn cancel_against_fire_of_a_timer_that_frees_itself() {
     for callback in [0, 1] {
         duel(
             move || auto(callback, 0),
-            |(w, t)| w.wheel.cancel(&w.own(1), *t, false),
+            |(w, t)| w.try_cancel(1, *t),
             |(w, _)| w.advance(1),
             move |(w, _), cancelled, fired| {
                 match cancelled {
@@ -66,7 +64,7 @@ fn cancel_against_fire_of_a_timer_that_frees_itself() {
 fn cancel_against_the_callback_of_a_periodic_timer() {
     duel(
         || auto(1, 1),
-        |(w, t)| w.wheel.cancel(&w.own(1), *t, false),
+        |(w, t)| w.try_cancel(1, *t),
         |(w, _)| w.advance(1),
         |(w, _), cancelled, ran| {
             assert_eq!(cancelled, Ok(true), "it is always pending");
@@ -80,28 +78,16 @@ fn cancel_against_the_callback_of_a_periodic_timer() {
 /// Three threads on one timer: arm, cancel, sweep. At three preemptions.
 #[test]
 fn arm_and_cancel_against_fire() {
-    let end = |w: &World, cancelled: bool| {
+    let make = || one(None);
+    let arm = |(w, t): &(World, Handle)| assert!(!w.arm(0, *t, 1));
+    let cancel = |(w, t): &(World, Handle)| w.cancel(1, *t);
+    let sweep = |(w, _): &(World, Handle)| _ = w.advance(2);
+    let end = |(w, _): &(World, Handle), (), cancelled, ()| {
         w.advance(8);
         assert_eq!(u64::from(cancelled) + w.fired(), 1);
     };
-    let first = explore(Some(3), move || {
-        let w = Arc::new(one(None));
-        let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.0.arm(0, v.1, 1));
-        let b = thread::spawn(move || x.0.cancel(1, x.1));
-        w.0.advance(2);
-        assert!(!a.join().unwrap());
-        end(&w.0, b.join().unwrap());
-    });
-    let second = explore(Some(3), move || {
-        let w = Arc::new(one(None));
-        let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.0.advance(2));
-        let b = thread::spawn(move || x.0.cancel(1, x.1));
-        assert!(!w.0.arm(0, w.1, 1));
-        a.join().unwrap();
-        end(&w.0, b.join().unwrap());
-    });
+    let first = with_two_others(Some(3), make, arm, cancel, sweep, end);
+    let second = with_two_others(Some(3), make, sweep, cancel, arm, end);
     report(first + second);
 }
 

@@ -1,7 +1,7 @@
 //! Whole wheels: who may drive, how the tick thread sleeps and ends, and who waits for it.
 //! The code is what ships; clock, alarm, threads and futex are those of the tests (`sys`).
 
-use super::{duel, duel_to, explore, report, Plain};
+use super::{duel, duel_to, report, with_another, with_two_others, Part, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::state::NEVER;
@@ -13,8 +13,7 @@ use crate::sys::clock::Clock;
 use crate::sys::end;
 use crate::tests::checker::{at, func, TICK_BITS};
 use crate::tests::system::{system, BEGIN};
-use loom::sync::{Arc, Condvar, Mutex};
-use loom::thread;
+use loom::sync::{Condvar, Mutex};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -63,17 +62,24 @@ unsafe fn callback(_: &Host, fired: &Fired) {
     }
 }
 
+/// The options of a small wheel.
+fn options(clock: Clock) -> Options {
+    Options {
+        clock: clock as u32,
+        tick_ns: 1 << TICK_BITS,
+        levels: 1,
+        slots: 2,
+        start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
+        ..Options::default()
+    }
+}
+
 impl World {
     fn new(clock: Clock, workers: u32) -> Box<World> {
         let options = Options {
-            clock: clock as u32,
-            tick_ns: 1 << TICK_BITS,
-            levels: 1,
-            slots: 2,
-            start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
             workers,
             queue: 1,
-            ..Options::default()
+            ..options(clock)
         };
         let host = Host::create(options, callback).unwrap();
         Box::new(World {
@@ -106,6 +112,12 @@ impl World {
             ..Spec::default()
         };
         self.host().setup(spec, Some(DUE)).unwrap()
+    }
+
+    /// A timer that is due, as time has passed.
+    fn overdue(&self, function: usize) {
+        self.timer(function);
+        system().pass(LATER - BEGIN);
     }
 
     fn poll(&self) -> Result<bool, Errno> {
@@ -149,10 +161,10 @@ impl World {
 
 /// A duel in a wheel, and the end of it.
 fn duel_of<A: Send + 'static, B: Send + 'static>(
-    make: impl Fn() -> Box<World> + Copy + Send + Sync + 'static,
-    f: impl Fn(&World) -> A + Copy + Send + Sync + 'static,
-    g: impl Fn(&World) -> B + Copy + Send + Sync + 'static,
-    judge: impl Fn(&World, A, B) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> Box<World> + Part,
+    f: impl Fn(&World) -> A + Part,
+    g: impl Fn(&World) -> B + Part,
+    judge: impl Fn(&World, A, B) + Part,
 ) {
     duel(
         make,
@@ -200,8 +212,7 @@ fn on_a_clock() -> Box<World> {
 /// A wheel with the tick thread's clock, and with a timer that is due.
 fn on_a_clock_with_one() -> Box<World> {
     let w = on_a_clock();
-    w.timer(func(1));
-    system().pass(LATER - BEGIN);
+    w.overdue(func(1));
     w
 }
 
@@ -226,10 +237,14 @@ fn cancels_and_waits(w: &World) {
     assert_eq!(w.wrote(), u64::from(!was));
 }
 
-/// Whatever was due has fired, or an edge is to come.
+/// The timer that was due has fired, or an edge is to come.
 fn has_fired(w: &World) {
+    have_fired(w, 1);
+}
+
+fn have_fired(w: &World, number: u64) {
     polls_at_edges(w);
-    assert_eq!((w.ran(), w.wrote()), (1, 1), "sleeps");
+    assert_eq!((w.ran(), w.wrote()), (number, number), "sleeps");
 }
 
 /// A poll ends before a start succeeds, or is refused.
@@ -238,8 +253,7 @@ fn start_against_poll() {
     duel_of(
         || {
             let w = on_a_clock();
-            w.timer(0);
-            system().pass(LATER - BEGIN);
+            w.overdue(0);
             w
         },
         |w| {
@@ -286,8 +300,7 @@ fn poll_against_a_refused_poll() {
         },
         |w| _ = is_done(w.poll()),
         |w| {
-            w.timer(func(1));
-            system().pass(LATER - BEGIN);
+            w.overdue(func(1));
             polls_at_edges(w);
         },
         |w, (), ()| has_fired(w),
@@ -298,21 +311,21 @@ fn poll_against_a_refused_poll() {
 /// afterwards still makes an edge.
 #[test]
 fn poll_against_two_refused_polls() {
-    report(explore(Some(2), || {
-        let w = Arc::new(on_a_clock());
-        let polls: Vec<_> = (0..2)
-            .map(|_| {
-                let w = w.clone();
-                thread::spawn(move || ended(|| polls_at_edges(&w)))
-            })
-            .collect();
-        w.timer(func(1));
-        polls_at_edges(&w);
-        polls.into_iter().for_each(|poll| poll.join().unwrap());
-        system().pass(LATER - BEGIN);
-        has_fired(&w);
-        w.end();
-    }));
+    report(with_two_others(
+        Some(2),
+        on_a_clock,
+        |w| ended(|| polls_at_edges(w)),
+        |w| ended(|| polls_at_edges(w)),
+        |w| {
+            w.timer(func(1));
+            polls_at_edges(w);
+        },
+        |w, (), (), ()| {
+            system().pass(LATER - BEGIN);
+            has_fired(w);
+            w.end();
+        },
+    ));
 }
 
 /// Two threads whose polls end after one timer each: a poll that leaves something has an
@@ -334,10 +347,7 @@ fn poll_with_bounds_against_itself() {
         },
         poll_one,
         poll_one,
-        |w, (), ()| {
-            polls_at_edges(w);
-            assert_eq!((w.ran(), w.wrote()), (2, 2), "sleeps");
-        },
+        |w, (), ()| have_fired(w, 2),
     );
 }
 
@@ -408,8 +418,7 @@ fn stop_against_tick_thread_and_worker() {
     duel_of(
         || {
             let w = World::new(Clock::Monotonic, 1);
-            w.timer(func(1));
-            system().pass(LATER - BEGIN);
+            w.overdue(func(1));
             w.host().start().unwrap();
             w
         },
@@ -486,8 +495,7 @@ fn descriptor_against_poll_with_bounds() {
         || {
             let w = World::new(Clock::Monotonic, 0);
             w.timer(func(1));
-            w.timer(func(1));
-            system().pass(LATER - BEGIN);
+            w.overdue(func(1));
             w
         },
         |w| _ = w.host().descriptor().unwrap(),
@@ -495,10 +503,7 @@ fn descriptor_against_poll_with_bounds() {
             let one = Bounds { items: 1, ns: 0 };
             assert_eq!(w.host().poll(one, None).map(|d| d.done), Ok(false));
         },
-        |w, (), ()| {
-            polls_at_edges(w);
-            assert_eq!((w.ran(), w.wrote()), (2, 2), "sleeps");
-        },
+        |w, (), ()| have_fired(w, 2),
     );
 }
 
@@ -595,14 +600,9 @@ impl Looping {
     fn new() -> Looping {
         let woken = Box::new(Tracked::new(0));
         let options = Options {
-            clock: Clock::Manual as u32,
-            tick_ns: 1 << TICK_BITS,
-            levels: 1,
-            slots: 2,
-            start_ns: BEGIN,
             wake: Some(wake),
             wake_arg: Some(NonNull::from(&*woken).cast()),
-            ..Options::default()
+            ..options(Clock::Manual)
         };
         let host = Host::create(options, callback).unwrap();
         Looping {
@@ -722,14 +722,13 @@ fn wake_by_two_threads_of_a_loop_that_sleeps() {
         assert_ne!(w.woken.load(Ordering::Acquire), 0, "sleeps");
     };
     for (due, other) in [(FAR, NEAR), (NEAR, FAR)] {
-        report(explore(Some(2), move || {
-            let w = Arc::new(Looping::with_timers());
-            let arms = w.clone();
-            let arms = thread::spawn(move || ended(|| arm(&arms, 0, due)));
-            arm(&w, 1, other);
-            arms.join().unwrap();
-            w.comes_by(NEAR, NEVER);
-        }));
+        report(with_another(
+            Some(2),
+            Looping::with_timers,
+            move |w| ended(|| arm(w, 0, due)),
+            move |w| arm(w, 1, other),
+            |w, (), ()| w.comes_by(NEAR, NEVER),
+        ));
     }
 }
 
@@ -738,17 +737,14 @@ fn wake_by_two_threads_of_a_loop_that_sleeps() {
 #[test]
 fn wake_by_two_threads_against_a_loop() {
     for (due, other) in [(FAR, NEAR), (NEAR, FAR)] {
-        report(explore(Some(1), move || {
-            let w = Arc::new(Looping::with_timers());
-            let arms = w.clone();
-            let arms = thread::spawn(move || ended(|| arms.arm_one(0, due)));
-            let turns = w.clone();
-            // It arms nothing, so it needs no number.
-            let turns = thread::spawn(move || turns.turn());
-            w.arm_one(1, other);
-            arms.join().unwrap();
-            let next = turns.join().unwrap();
-            w.comes_by(NEAR, next);
-        }));
+        report(with_two_others(
+            Some(1),
+            Looping::with_timers,
+            move |w| ended(|| w.arm_one(0, due)),
+            // The loop arms nothing, so it needs no number.
+            Looping::turn,
+            move |w| w.arm_one(1, other),
+            |w, (), next, ()| w.comes_by(NEAR, next),
+        ));
     }
 }

@@ -1,15 +1,12 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
-use super::{duel, explore, report, World};
+use super::{duel, report, with_two_others, World};
 use crate::core::driver::Fired;
 use crate::core::inbox::Thread;
 use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};
-use crate::tests::Collect;
-use crate::tests::NUMBERS;
-use loom::sync::Arc;
-use loom::thread;
+use crate::tests::{Collect, NUMBERS};
 
 /// A keyed timer in a world, and what came of the cookies that were set.
 struct Keyed {
@@ -116,14 +113,12 @@ fn delete_and_move_of_a_key_against_fire() {
 /// preemptions.
 #[test]
 fn set_and_delete_of_a_key_against_fire() {
-    let executions = explore(Some(2), || {
-        let k = Arc::new(Keyed::new());
-        let (v, x) = (k.clone(), k.clone());
-        let a = thread::spawn(move || v.set(0, 1, 2, 2));
-        let b = thread::spawn(move || x.delete(1));
-        k.advance(2);
-        let gone = u32::from(a.join().unwrap()) + u32::from(b.join().unwrap());
-        k.end(2 - gone);
-    });
-    report(executions);
+    report(with_two_others(
+        Some(2),
+        Keyed::new,
+        |k| k.set(0, 1, 2, 2),
+        |k| k.delete(1),
+        |k| k.advance(2),
+        |k, replaced, deleted, ()| k.end(2 - u32::from(replaced) - u32::from(deleted)),
+    ));
 }

@@ -1,19 +1,16 @@
 //! Memory that one thread makes and another uses: blocks of the slab, inboxes, and the chunks
 //! of notes. The checker refuses a load that is not ordered after the making of what it reads.
 
-use super::{duel, explore, one, report, running, two, World};
+use super::{duel, explore, one, report, running, two, with_another, with_two_others, World};
 use crate::core::arm::How;
 use crate::core::error::Error;
-use crate::core::life::Spec;
+use crate::core::inbox::Thread;
 use crate::core::state::{index_of, Handle};
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::at;
-use crate::tests::scarce;
-use crate::tests::{Waking, NUMBERS};
-use loom::sync::Arc;
-use loom::thread;
+use crate::tests::{scarce, NUMBERS};
 
-/// A thread comes, with an inbox that the driver has never seen.
+/// The thread 2 comes, with an inbox that the driver has never seen.
 #[test]
 fn new_inbox_against_sweep() {
     duel(
@@ -22,7 +19,7 @@ fn new_inbox_against_sweep() {
             w.timer(Some(1));
             (w, t)
         },
-        |(w, t)| w.arm_by_another(*t, 2),
+        |(w, t)| w.arm(2, *t, 2),
         |(w, _)| w.advance(2),
         |(w, _), was, _| {
             assert!(!was);
@@ -32,13 +29,13 @@ fn new_inbox_against_sweep() {
     );
 }
 
-/// Two threads come: they need the same new block of chunks.
+/// The threads 1 and 2 come: they need the same new block of chunks.
 #[test]
 fn new_inbox_against_new_inbox() {
     duel(
         two,
         |(w, t, _)| w.arm(1, *t, 2),
-        |(w, _, u)| w.arm_by_another(*u, 1),
+        |(w, _, u)| w.arm(2, *u, 1),
         |(w, _, _), _, _| assert_eq!(w.advance(2), 2),
     );
 }
@@ -48,10 +45,7 @@ fn new_inbox_against_new_inbox() {
 fn fresh_block_against_fresh_block() {
     duel(
         || World::new(2, 1, 0),
-        |w| {
-            let spec = Spec::default();
-            w.wheel.setup(&w.own(1), spec, Some(at(1))).unwrap()
-        },
+        |w| w.timer_of(1, 1),
         |w| w.timer(Some(2)),
         |w, theirs, mine| {
             assert_ne!(index_of(mine), index_of(theirs));
@@ -70,10 +64,7 @@ fn fresh_block_against_sweep() {
             w.timer(None);
             w
         },
-        |w| {
-            let spec = Spec::default();
-            w.wheel.setup(&w.own(1), spec, Some(at(1))).unwrap()
-        },
+        |w| w.timer_of(1, 1),
         |w| w.advance(1),
         |w, _, _| {
             w.advance(3);
@@ -129,25 +120,30 @@ fn spare_chunk_against_append() {
 fn spare_chunk_against_repeats_of_an_append() {
     for (notes, drives) in [(1, 2), (2, 3), (3, 3)] {
         for short in [false, true] {
-            let explored = explore(Some(4), move || {
-                let (w, t) = noted(notes);
-                w.collect();
-                let w = Arc::new(w);
-                let v = w.clone();
-                let arms = thread::spawn(move || v.arm_either_way(0, t, 2, short));
-                // It rests for the driver, which then drops the entry.
-                for _ in 0..drives {
+            report(with_another(
+                Some(4),
+                move || {
+                    let (w, t) = noted(notes);
                     w.collect();
-                    w.cancel(1, t);
-                    w.sleep(&super::Alarm::new());
-                }
-                assert_eq!(arms.join().unwrap(), 0);
-                w.advance(1);
-                _ = w.arm(0, t, 3);
-                w.advance(3);
-                assert_eq!(w.fired(), notes + 1, "late or lost");
-            });
-            report(explored);
+                    (w, t)
+                },
+                move |(w, t)| w.arm_either_way(0, *t, 2, short),
+                move |(w, t)| {
+                    // It rests for the driver, which then drops the entry.
+                    for _ in 0..drives {
+                        w.collect();
+                        w.cancel(1, *t);
+                        w.sleep();
+                    }
+                },
+                move |(w, t), was, ()| {
+                    assert_eq!(was, 0);
+                    w.advance(1);
+                    _ = w.arm(0, *t, 3);
+                    w.advance(3);
+                    assert_eq!(w.fired(), notes + 1, "late or lost");
+                },
+            ));
         }
     }
 }
@@ -166,7 +162,7 @@ fn stack_of_chunks_against_give_back() {
         },
         |(w, t, _)| w.arm(1, *t, 2),
         |(w, _, u)| {
-            w.arm_by_another(*u, 3);
+            w.arm(2, *u, 3);
             w.collect();
         },
         |(w, t, u), was, ()| {
@@ -180,8 +176,21 @@ fn stack_of_chunks_against_give_back() {
 }
 
 /// A word that hands a number over, as the bit map does.
-fn hand_over(word: &AtomicU32) {
-    word.store(1, Ordering::Release);
+#[derive(Default)]
+struct Number(AtomicU32);
+
+impl Number {
+    fn hand_over(&self) {
+        self.0.store(1, Ordering::Release);
+    }
+
+    /// The next thread has that number, or another one.
+    fn next(&self) -> Thread {
+        match self.0.load(Ordering::Acquire) {
+            1 => 1,
+            _ => 2,
+        }
+    }
 }
 
 /// A number goes from a thread that ends to one that begins, with a note that is left in the
@@ -189,20 +198,14 @@ fn hand_over(word: &AtomicU32) {
 #[test]
 fn number_handed_over_with_a_note_in_the_inbox() {
     duel(
-        || (two(), AtomicU32::new(0)),
-        |((w, t, _), word)| {
+        || (two(), Number::default()),
+        |((w, t, _), number)| {
             w.arm(1, *t, 2);
-            hand_over(word);
+            number.hand_over();
         },
-        |((w, _, u), word)| {
+        |((w, _, u), number)| {
             w.collect();
-            // The next thread has that number, or another one.
-            let n = if word.load(Ordering::Acquire) == 1 {
-                1
-            } else {
-                2
-            };
-            w.arm(n, *u, 2)
+            w.arm(number.next(), *u, 2)
         },
         |((w, _, _), _), (), _| assert_eq!(w.advance(2), 2),
     );
@@ -217,20 +220,15 @@ fn number_handed_over_with_returned_chunks() {
             for timer in [t, u, w.timer(None)] {
                 w.arm(1, timer, 1);
             }
-            (w, t, u, AtomicU32::new(0))
+            (w, t, u, Number::default())
         },
-        |(w, _, u, word)| {
+        |(w, _, u, number)| {
             w.arm(1, *u, 5);
-            hand_over(word);
+            number.hand_over();
         },
-        |(w, t, _, word)| {
+        |(w, t, _, number)| {
             let fired = w.advance(1);
-            let n = if word.load(Ordering::Acquire) == 1 {
-                1
-            } else {
-                2
-            };
-            w.arm(n, *t, 7);
+            w.arm(number.next(), *t, 7);
             fired
         },
         |(w, _, _, _), (), fired| {
@@ -245,17 +243,14 @@ fn number_handed_over_with_returned_chunks() {
 /// Dirty bits: two threads whose bits share a word, and the driver that takes them.
 #[test]
 fn dirty_bits_of_two_threads_against_take() {
-    report(explore(Some(3), || {
-        let (w, t, u) = two();
-        let w = Arc::new(w);
-        let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.arm(0, t, 1));
-        let b = thread::spawn(move || x.arm(1, u, 1));
-        w.collect();
-        a.join().unwrap();
-        b.join().unwrap();
-        assert_eq!(w.advance(1), 2, "late or lost");
-    }));
+    report(with_two_others(
+        Some(3),
+        two,
+        |(w, t, _)| w.arm(0, *t, 1),
+        |(w, _, u)| w.arm(1, *u, 1),
+        |(w, _, _)| w.collect(),
+        |(w, _, _), _, _, ()| assert_eq!(w.advance(1), 2, "late or lost"),
+    ));
 }
 
 /// Dirty bits: the bit of a thread is set by its arm before, and the driver takes it in the
@@ -297,6 +292,19 @@ fn dirty_word_whose_bit_is_set_already_against_take() {
     }
 }
 
+/// A callback ends in a thread that gets no note for its timer.
+fn finish_without_a_note(w: &World, timer: Handle) {
+    w.wheel.finish(&w.stranger(), timer, || ());
+}
+
+/// A wheel with a timer that has come due again at tick 2 while its callback runs.
+fn due_again() -> (World, Handle) {
+    let (w, [t]) = running();
+    w.arm(0, t, 2);
+    w.advance(2);
+    (w, t)
+}
+
 /// A callback ends in a thread that gets no note for its timer, which is due. The driver is
 /// about to look at every timer, for another one or not.
 #[test]
@@ -309,15 +317,11 @@ fn look_at_all_against_finish() {
                 w.arm(0, u, 2);
                 if other {
                     w.advance(2);
-                    w.wheel
-                        .finish(&Waking(Err(Error::Threads), || ()), u, || ());
+                    finish_without_a_note(&w, u);
                 }
                 (w, t, u)
             },
-            |(w, t, _)| {
-                w.wheel
-                    .finish(&Waking(Err(Error::Threads), || ()), *t, || ())
-            },
+            |(w, t, _)| finish_without_a_note(w, *t),
             |(w, _, _)| w.advance(2),
             move |(w, t, u), (), early| {
                 let rest = w.advance(2);
@@ -333,19 +337,11 @@ fn look_at_all_against_finish() {
 #[test]
 fn look_at_all_against_sleep() {
     duel(
-        || {
-            let (w, [t]) = running();
-            w.arm(0, t, 2);
-            w.advance(2);
-            (w, t, super::Alarm::new())
-        },
-        |(w, t, alarm)| {
-            let stranger = Waking(Err(Error::Memory), || alarm.set(0));
-            w.wheel.finish(&stranger, *t, || ());
-        },
-        |(w, _, alarm)| w.sleep(alarm),
-        |(w, _, alarm), (), ()| {
-            assert_eq!(alarm.get(), 0, "asleep");
+        due_again,
+        |(w, t)| finish_without_a_note(w, *t),
+        |(w, _)| w.sleep(),
+        |(w, _), (), ()| {
+            assert_eq!(w.alarm.get(), 0, "asleep");
             assert_eq!(w.advance(2), 1);
         },
     );
@@ -358,16 +354,11 @@ fn look_at_all_against_sleep() {
 fn look_at_all_against_a_request_that_wakes_late() {
     duel(
         || {
-            let (w, [t]) = running();
-            w.arm(0, t, 2);
-            w.advance(2);
+            let (w, t) = due_again();
             w.wheel.alarm.lower(0);
             (w, t)
         },
-        |(w, t)| {
-            w.wheel
-                .finish(&Waking(Err(Error::Threads), || ()), *t, || ())
-        },
+        |(w, t)| finish_without_a_note(w, *t),
         |(w, _)| w.advance(2),
         |(w, _), (), early| assert_eq!(early + w.advance(2), 1, "late or lost"),
     );

@@ -9,17 +9,17 @@
 //! the driver has made the entry, and the sweep cascades; and one of one level whose hand goes
 //! over a wrap, where the note is in the inbox. Triples are at three preemptions.
 
-use super::{explore, Alarm, Futex};
+use super::{explore, Futex, World};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
-use crate::core::wheel::{Caller, Wheel};
+use crate::core::wheel::Caller;
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::checker::{at, func, shape, Waker, TICK_BITS};
-use crate::tests::{result, Own, NUMBERS};
+use crate::tests::checker::{at, called, Waker, TICK_BITS};
+use crate::tests::{result, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -87,41 +87,21 @@ fn fired(fired: u64) -> Books {
 }
 
 struct Scene {
-    wheel: Box<Wheel>,
+    world: World,
     base: u64,
     timer: Handle,
     futex: Futex,
-    alarm: Alarm,
     /// 1 while the callback runs.
     inside: AtomicU32,
 }
 
-// SAFETY: each thread uses its own number.
-unsafe impl Send for Scene {}
-// SAFETY: as above.
-unsafe impl Sync for Scene {}
-
 impl Scene {
     fn new(ops: &[Op], (levels, base): (u32, u64), is_placed: bool) -> (Scene, Books) {
-        let wheel = Wheel::new(shape(levels, 1, base)).unwrap();
-        let mut s = Scene {
-            wheel,
-            base,
-            timer: 0,
-            futex: Futex::default(),
-            alarm: Alarm::new(),
-            inside: AtomicU32::new(0),
-        };
+        let world = World::new(levels, 1, base);
         let mut books = Books::default();
-        let caller = Own(1);
         let mut make = |number, due| {
-            let spec = Spec {
-                func: func(number),
-                ..Spec::default()
-            };
             books.armed += u64::from(due != 0);
-            let due = (due != 0).then(|| at(base + due));
-            s.wheel.setup(&caller, spec, due).unwrap()
+            world.make(called(number), (due != 0).then_some(base + due))
         };
         let number = usize::from(ops.contains(&SyncDelete));
         let timer = make(number, if ops.contains(&Arm) { 0 } else { 2 });
@@ -129,9 +109,15 @@ impl Scene {
             // So that a sweep finds something, whatever becomes of the timer.
             make(0, 1);
         }
-        s.timer = timer;
+        let s = Scene {
+            world,
+            base,
+            timer,
+            futex: Futex::default(),
+            inside: AtomicU32::new(0),
+        };
         if is_placed {
-            let mut drive = s.wheel.drive(0).unwrap();
+            let mut drive = s.world.wheel.drive(0).unwrap();
             drive.advance(at(base), Waker(&s.futex, |_: &Fired| panic!("early")));
         }
         (s, books)
@@ -139,8 +125,11 @@ impl Scene {
 
     fn arm(&self, n: Thread, ahead: u64) -> Books {
         let due = at(self.base + ahead);
-        let caller = self.alarm.caller(n);
-        self.arming(self.wheel.arm(&caller, self.timer, due, How::Always))
+        let was = self
+            .world
+            .wheel
+            .arm(&self.world.own(n), self.timer, due, How::Always);
+        self.arming(was)
     }
 
     /// What has begun, of an operation that says whether a timer was pending.
@@ -154,17 +143,17 @@ impl Scene {
 
     /// The short way to arm.
     fn short_arm(&self, n: Thread, ahead: u64) -> Books {
-        let caller = self.alarm.caller(n);
-        self.arming(result(self.wheel.arm_at(
-            &caller,
+        let due = at(self.base + ahead);
+        self.arming(result(self.world.wheel.arm_at(
+            &self.world.own(n),
             self.timer,
-            at(self.base + ahead),
+            due,
         )))
     }
 
     /// The short way to cancel.
     fn short_cancel(&self, caller: &impl Caller) -> Result<bool, Error> {
-        result(self.wheel.cancel_plain(caller, self.timer))
+        result(self.world.wheel.cancel_plain(caller, self.timer))
     }
 
     /// The books of an operation that says whether it cancelled.
@@ -192,13 +181,13 @@ impl Scene {
             }
             true
         };
-        _ = self.wheel.advance(target, Waker(&self.futex, take));
+        _ = self.world.wheel.advance(target, Waker(&self.futex, take));
         fired(n)
     }
 
     fn drain(&self) -> Books {
         let mut n = 0;
-        if let Ok(mut drive) = self.wheel.drive(0) {
+        if let Ok(mut drive) = self.world.wheel.drive(0) {
             drive.drain(|_| {
                 n += 1;
                 true
@@ -208,23 +197,23 @@ impl Scene {
     }
 
     fn sleep(&self) {
-        let Ok(mut drive) = self.wheel.drive(0) else {
-            return self.alarm.set(0);
+        let Ok(mut drive) = self.world.wheel.drive(0) else {
+            return self.world.alarm.set(0);
         };
-        drive.fall_asleep(|ns| self.alarm.set(ns));
+        drive.fall_asleep(|ns| self.world.alarm.set(ns));
     }
 
     fn act(&self, op: Op, n: Thread) -> Books {
-        let caller = self.alarm.caller(n);
+        let caller = self.world.own(n);
         match op {
             Arm => self.arm(n, 2),
             Earlier => self.arm(n, 1),
             Later => self.short_arm(n, 3),
             Cancel => self.ending(self.short_cancel(&caller)),
             Reuse => {
-                let freed = self.ending(self.wheel.free(&caller, self.timer));
+                let freed = self.ending(self.world.wheel.free(&caller, self.timer));
                 let due = Some(at(self.base + 2));
-                let again = self.wheel.setup(&caller, Spec::default(), due);
+                let again = self.world.wheel.setup(&caller, Spec::default(), due);
                 assert!(matches!(again, Ok(_) | Err(Error::Shutdown)));
                 freed + armed(u64::from(again.is_ok()))
             }
@@ -235,6 +224,7 @@ impl Scene {
             }
             SyncDelete => {
                 let was = self
+                    .world
                     .wheel
                     .cancel_sync(&caller, self.timer, false, |word, seen| {
                         self.futex.wait(word, seen)
@@ -253,21 +243,24 @@ impl Scene {
 
     fn judge(&self, ops: &[Op], books: Books) {
         let mut fired = books.fired;
-        if let Ok(Some(due)) = self.wheel.due(self.timer) {
+        if let Ok(Some(due)) = self.world.wheel.due(self.timer) {
             // Armed for a tick that the hand came to: the next sweep.
-            let due = due.max(self.wheel.hand_ns());
-            assert!(!self.wheel.nothing_due(due), "the next visit is later");
+            let due = due.max(self.world.wheel.hand_ns());
+            assert!(
+                !self.world.wheel.nothing_due(due),
+                "the next visit is later"
+            );
             if ops.contains(&Sleep) {
-                assert!(at(self.alarm.get()) <= due, "asleep over a deadline");
+                assert!(at(self.world.alarm.get()) <= due, "asleep over a deadline");
             }
             fired += self.advance((due >> TICK_BITS) - self.base).fired;
-            assert!(self.wheel.due(self.timer).unwrap().is_none(), "late");
+            assert!(self.world.wheel.due(self.timer).unwrap().is_none(), "late");
         }
         if ops.contains(&Drain) {
             assert_eq!(self.drain().fired, 0, "left to a second drain");
         }
         fired += self.advance(9).fired;
-        let cancelled = self.wheel.total(NUMBERS, |c| &c.cancels);
+        let cancelled = self.world.wheel.total(NUMBERS, |c| &c.cancels);
         let told = match ops.contains(&SyncDelete) {
             true => books.told > 0 || cancelled == 0,
             false => books.told == cancelled,
@@ -316,48 +309,34 @@ fn pairs_of(op: Op) {
     }
 }
 
-macro_rules! pairs {
-    ($($name:ident: $op:expr,)*) => {
-        $(#[test]
-        fn $name() {
-            pairs_of($op);
-        })*
-    };
-}
-
-pairs! {
-    pairs_of_arm: Arm,
-    pairs_of_rearm_earlier: Earlier,
-    pairs_of_rearm_later: Later,
-    pairs_of_cancel: Cancel,
-    pairs_of_reuse: Reuse,
-    pairs_of_hand_over: HandOver,
-    pairs_of_sync_delete: SyncDelete,
-    pairs_of_fire: Fire,
-    pairs_of_sleep: Sleep,
-    pairs_of_drain: Drain,
+tests! { pairs_of:
+    pairs_of_arm(Arm);
+    pairs_of_rearm_earlier(Earlier);
+    pairs_of_rearm_later(Later);
+    pairs_of_cancel(Cancel);
+    pairs_of_reuse(Reuse);
+    pairs_of_hand_over(HandOver);
+    pairs_of_sync_delete(SyncDelete);
+    pairs_of_fire(Fire);
+    pairs_of_sleep(Sleep);
+    pairs_of_drain(Drain);
 }
 
 /// Three threads, one of which drives.
-macro_rules! triples {
-    ($($name:ident: $ops:expr,)*) => {
-        $(#[test]
-        fn $name() {
-            meet($ops, Some(3));
-        })*
-    };
+fn triple(ops: [Op; 3]) {
+    meet(ops, Some(3));
 }
 
-triples! {
-    triple_arm_cancel_fire: [Arm, Cancel, Fire],
-    triple_arm_cancel_sleep: [Arm, Cancel, Sleep],
-    triple_arm_cancel_drain: [Arm, Cancel, Drain],
-    triple_earlier_later_sleep: [Earlier, Later, Sleep],
-    triple_arm_hand_over_sleep: [Arm, HandOver, Sleep],
-    triple_earlier_cancel_fire: [Earlier, Cancel, Fire],
-    triple_later_cancel_fire: [Later, Cancel, Fire],
-    triple_later_sync_delete_fire: [Later, SyncDelete, Fire],
-    triple_cancel_sync_delete_fire: [Cancel, SyncDelete, Fire],
-    triple_reuse_cancel_sleep: [Reuse, Cancel, Sleep],
-    triple_reuse_arm_drain: [Reuse, Later, Drain],
+tests! { triple:
+    triple_arm_cancel_fire([Arm, Cancel, Fire]);
+    triple_arm_cancel_sleep([Arm, Cancel, Sleep]);
+    triple_arm_cancel_drain([Arm, Cancel, Drain]);
+    triple_earlier_later_sleep([Earlier, Later, Sleep]);
+    triple_arm_hand_over_sleep([Arm, HandOver, Sleep]);
+    triple_earlier_cancel_fire([Earlier, Cancel, Fire]);
+    triple_later_cancel_fire([Later, Cancel, Fire]);
+    triple_later_sync_delete_fire([Later, SyncDelete, Fire]);
+    triple_cancel_sync_delete_fire([Cancel, SyncDelete, Fire]);
+    triple_reuse_cancel_sleep([Reuse, Cancel, Sleep]);
+    triple_reuse_arm_drain([Reuse, Later, Drain]);
 }

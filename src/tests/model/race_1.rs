@@ -237,7 +237,7 @@ fn race_1b_rely_against_an_arm_in_a_callback() {
                     };
                     w.wheel.advance(at(1), Collect(callback)).unwrap();
                     if sleeps {
-                        w.wheel.drive(0).unwrap().fall_asleep(|_| {});
+                        w.sleep();
                     }
                     was
                 },

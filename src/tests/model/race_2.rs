@@ -1,13 +1,11 @@
 //! Race 2: a note is written, or relied on, while the driver takes it.
 
-use super::{duel, explore, one, placed, report, with_chunks, Handle, World, STARTS};
+use super::{duel, one, placed, report, two, with_chunks, with_two_others, Part, World, STARTS};
 use crate::core::inbox::Thread;
 use crate::core::link::{Link, Reason};
-use crate::core::state::index_of;
+use crate::core::state::{index_of, Handle};
 use crate::sync::Ordering;
 use crate::tests::checker::at;
-use loom::sync::Arc;
-use loom::thread;
 
 /// Race 2: the first note of a timer while the hand passes its tick.
 #[test]
@@ -85,7 +83,7 @@ fn race_2_publish_against_take_of_what_was_cancelled() {
 
 /// A timer is armed while the driver sweeps to tick 2. At tick 3 all `timers` have fired.
 fn armed_during_a_sweep(
-    make: impl Fn() -> (World, Handle) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> (World, Handle) + Part,
     arm: fn(&World, Thread, Handle, u64) -> bool,
     thread: Thread,
     tick: u64,
@@ -103,6 +101,16 @@ fn armed_during_a_sweep(
     );
 }
 
+/// A timer that is not armed, and others that are due at these ticks.
+fn beside_others(due: &[u64]) -> (World, Handle) {
+    let w = World::new(1, 2, 0);
+    let t = w.timer(None);
+    for tick in due {
+        w.timer(Some(*tick));
+    }
+    (w, t)
+}
+
 /// Race 2 with another timer due, noted by the same thread or by another one, or placed
 /// already: so the driver is sweeping indeed, and perhaps takes notes of the very inbox.
 #[test]
@@ -110,10 +118,7 @@ fn race_2_arm_against_sweep_under_way() {
     for arm in [World::arm, World::short_arm] {
         for (thread, tick, placed) in [(0, 1, true), (0, 2, false), (1, 1, true), (1, 2, false)] {
             let make = move || {
-                let w = World::new(1, 2, 0);
-                let t = w.timer(None);
-                w.timer(Some(1));
-                w.timer(Some(2));
+                let (w, t) = beside_others(&[1, 2]);
                 if placed {
                     w.collect();
                 }
@@ -130,12 +135,7 @@ fn race_2_arm_against_sweep_under_way() {
 fn race_2_arm_against_a_collection() {
     for arm in [World::arm, World::short_arm] {
         duel(
-            || {
-                let w = World::new(1, 2, 0);
-                let t = w.timer(None);
-                w.timer(Some(1));
-                (w, t)
-            },
+            || beside_others(&[1]),
             move |(w, t)| arm(w, 0, *t, 2),
             |(w, _)| w.collect(),
             |(w, _), was, ()| {
@@ -153,13 +153,7 @@ fn race_2_arm_against_a_collection() {
 #[test]
 fn race_2_arm_before_the_first_slot_of_a_sweep() {
     for arm in [World::arm, World::short_arm] {
-        let make = || {
-            let w = World::new(1, 2, 0);
-            let t = w.timer(None);
-            w.timer(Some(2));
-            (w, t)
-        };
-        armed_during_a_sweep(make, arm, 1, 1, 2);
+        armed_during_a_sweep(|| beside_others(&[2]), arm, 1, 1, 2);
     }
 }
 
@@ -168,8 +162,7 @@ fn race_2_arm_before_the_first_slot_of_a_sweep() {
 fn race_2_arm_against_cascade_under_way() {
     for thread in [0, 1] {
         let make = || {
-            let w = World::new(2, 1, 0);
-            let t = w.timer(None);
+            let (w, t) = one(None);
             w.timer(Some(2));
             w.collect();
             (w, t)
@@ -222,17 +215,20 @@ fn race_2_rely_on_a_note_against_take() {
     }
 }
 
+/// A timer that rests, with a note for tick 3.
+fn noted_and_cancelled() -> (World, Handle) {
+    let (w, t) = with_chunks(one(Some(3)));
+    assert!(w.cancel(0, t));
+    (w, t)
+}
+
 /// Race 2: an arm of a timer that rests relies on a note, while the driver takes it. The entry that
 /// the driver makes is for the last deadline, which is too late for this arm.
 #[test]
 fn race_2_rely_on_a_note_of_a_timer_that_rests_against_take() {
     for arm in [World::arm, World::short_arm] {
         duel(
-            || {
-                let (w, t) = with_chunks(one(Some(3)));
-                assert!(w.cancel(0, t));
-                (w, t)
-            },
+            noted_and_cancelled,
             move |(w, t)| arm(w, 1, *t, 1),
             |(w, _)| w.collect(),
             |(w, _), was, ()| {
@@ -248,19 +244,18 @@ fn race_2_rely_on_a_note_of_a_timer_that_rests_against_take() {
 /// the driver makes is for the last deadline, which is too late for this arm.
 #[test]
 fn race_2_rely_on_a_note_against_take_and_wake() {
-    report(explore(Some(2), || {
-        let (w, t) = with_chunks(one(Some(3)));
-        assert!(w.cancel(0, t));
-        let w = Arc::new(w);
-        let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.short_arm(1, t, 2));
-        let b = thread::spawn(move || x.wheel.alarm.lower(1));
-        w.collect();
-        assert!(!a.join().unwrap());
-        b.join().unwrap();
-        assert_eq!(w.advance(1), 0, "early");
-        assert_eq!(w.advance(2), 1, "late or lost");
-    }));
+    report(with_two_others(
+        Some(2),
+        noted_and_cancelled,
+        |(w, t)| w.short_arm(1, *t, 2),
+        |(w, _)| w.wheel.alarm.lower(1),
+        |(w, _)| w.collect(),
+        |(w, _), was, (), ()| {
+            assert!(!was);
+            assert_eq!(w.advance(1), 0, "early");
+            assert_eq!(w.advance(2), 1, "late or lost");
+        },
+    ));
 }
 
 /// Race 2: another thread changes the timer behind a note, so that the exchange fails, and the
@@ -268,22 +263,22 @@ fn race_2_rely_on_a_note_against_take_and_wake() {
 #[test]
 fn race_2_arm_whose_exchange_fails_against_take() {
     for short in [false, true] {
-        report(explore(Some(2), move || {
-            let (w, t) = placed(3);
-            w.timer(Some(4));
-            let w = Arc::new(w);
-            let (v, x) = (w.clone(), w.clone());
-            let a = thread::spawn(move || v.arm_either_way(0, t, 2, short));
-            let b = thread::spawn(move || x.cancel(1, t));
-            w.collect();
-            a.join().unwrap();
-            let cancelled = b.join().unwrap();
-            assert_eq!(w.advance(1), 0, "early");
-            assert!(
-                w.advance(2) == 1 || cancelled && w.due(t) == 0,
-                "late or lost"
-            );
-        }));
+        report(with_two_others(
+            Some(2),
+            || {
+                let (w, t) = placed(3);
+                w.timer(Some(4));
+                (w, t)
+            },
+            move |(w, t)| w.arm_either_way(0, *t, 2, short),
+            |(w, t)| w.cancel(1, *t),
+            |(w, _)| w.collect(),
+            |(w, t), _, cancelled, ()| {
+                assert_eq!(w.advance(1), 0, "early");
+                let fires = w.advance(2) == 1;
+                assert!(fires || cancelled && w.due(*t) == 0, "late or lost");
+            },
+        ));
     }
 }
 
@@ -292,27 +287,25 @@ fn race_2_arm_whose_exchange_fails_against_take() {
 #[test]
 fn race_2_publish_and_rely_against_take() {
     for short in [false, true] {
-        report(explore(Some(3), move || {
-            let (w, t) = one(None);
-            let w = Arc::new(w);
-            let (v, x) = (w.clone(), w.clone());
-            let a = thread::spawn(move || v.arm_either_way(0, t, 2, short));
-            let b = thread::spawn(move || x.arm_either_way(1, t, 3, short));
-            w.collect();
-            let armed = [a.join().unwrap(), b.join().unwrap()];
-            assert_eq!(armed.iter().sum::<i32>(), 1);
-            let due = w.due(t);
-            // A place repeats: the link must not name one that was taken.
-            w.collect();
-            let link = Link(w.wheel.slab.hot(index_of(t)).link.load(Ordering::Relaxed));
-            let tick = w.wheel.ticks.at_or_after(at(due));
-            assert!(
-                matches!(link.reason(), Reason::Tick(k) if k <= tick),
-                "{link:?}"
-            );
-            assert_eq!(w.advance(due - 1), 0, "early");
-            assert_eq!(w.advance(due), 1, "late or lost");
-        }));
+        report(with_two_others(
+            Some(3),
+            || one(None),
+            move |(w, t)| w.arm_either_way(0, *t, 2, short),
+            move |(w, t)| w.arm_either_way(1, *t, 3, short),
+            |(w, _)| w.collect(),
+            |(w, t), first, second, ()| {
+                assert_eq!(first + second, 1);
+                let due = w.due(*t);
+                // A place repeats: the link must not name one that was taken.
+                w.collect();
+                let link = Link(w.wheel.slab.hot(index_of(*t)).link.load(Ordering::Relaxed));
+                let tick = w.wheel.ticks.at_or_after(at(due));
+                let reason = link.reason();
+                assert!(matches!(reason, Reason::Tick(k) if k <= tick), "{link:?}");
+                assert_eq!(w.advance(due - 1), 0, "early");
+                assert_eq!(w.advance(due), 1, "late or lost");
+            },
+        ));
     }
 }
 
@@ -373,34 +366,15 @@ fn race_2_arm_and_sweep_against_arm_for_the_same_tick() {
 /// the driver sweeps. At three preemptions.
 #[test]
 fn race_2_two_arms_against_sweep() {
-    let make = || {
-        let w = World::new(2, 1, 0);
-        let (t, u) = (w.timer(None), w.timer(None));
-        Arc::new((w, t, u))
-    };
-    let end = |w: &World| {
+    type Two = (World, Handle, Handle);
+    let arm = |(w, t, _): &Two| _ = w.arm(0, *t, 1);
+    let arm_another = |(w, _, u): &Two| _ = w.arm(1, *u, 2);
+    let sweep = |(w, _, _): &Two| _ = w.advance(2);
+    let end = |(w, _, _): &Two, (), (), ()| {
         w.advance(8);
         assert_eq!(w.fired(), 2);
     };
-    let first = explore(Some(3), move || {
-        let w = make();
-        let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.0.arm(0, v.1, 1));
-        let b = thread::spawn(move || x.0.arm(1, x.2, 2));
-        w.0.advance(2);
-        a.join().unwrap();
-        b.join().unwrap();
-        end(&w.0);
-    });
-    let second = explore(Some(3), move || {
-        let w = make();
-        let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.0.advance(2));
-        let b = thread::spawn(move || x.0.arm(1, x.2, 2));
-        w.0.arm(0, w.1, 1);
-        a.join().unwrap();
-        b.join().unwrap();
-        end(&w.0);
-    });
+    let first = with_two_others(Some(3), two, arm, arm_another, sweep, end);
+    let second = with_two_others(Some(3), two, sweep, arm_another, arm, end);
     report(first + second);
 }

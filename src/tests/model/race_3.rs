@@ -1,43 +1,24 @@
 //! Race 3: a timer is armed while the driver chooses its next visit, and goes to sleep.
 
-use super::{duel, explore, one, placed, report, two, yes, Alarm, World};
-use crate::core::arm::How;
+use super::{duel, explore, one, placed, report, two, Part, World};
 use crate::core::inbox::Thread;
 use crate::core::state::Handle;
 use crate::tests::checker::at;
 use loom::sync::Arc;
 use loom::thread;
 
-/// The thread `n` arms a timer, by the short way or the long one, and kicks the alarm.
-fn arm(w: &World, alarm: &Alarm, n: Thread, timer: Handle, tick: u64, short: bool) -> bool {
-    let caller = alarm.caller(n);
-    if short {
-        return yes(w.wheel.arm_at(&caller, timer, at(tick)));
-    }
-    w.wheel.arm(&caller, timer, at(tick), How::Always).unwrap()
-}
-
-/// The driver goes to sleep while `t` is armed to `tick` by a thread. It
+/// The driver goes to sleep while a timer is armed to `tick` by a thread. It
 /// sleeps no longer than that; and a second look says so, too.
-fn sleep_against_arm(
-    make: impl Fn() -> (World, Handle) + Copy + Send + Sync + 'static,
-    n: Thread,
-    tick: u64,
-) {
+fn sleep_against_arm(make: impl Fn() -> (World, Handle) + Part, n: Thread, tick: u64) {
     for short in [false, true] {
         duel(
-            move || {
-                let (w, t) = make();
-                (w, t, Alarm::new())
-            },
-            move |(w, t, alarm)| arm(w, alarm, n, *t, tick, short),
-            |(w, _, alarm)| {
-                w.sleep(alarm);
-            },
-            move |(w, _, alarm), _, ()| {
-                assert!(alarm.get() <= tick, "asleep until {}", alarm.get());
-                w.sleep(alarm);
-                assert!(alarm.get() <= tick);
+            make,
+            move |(w, t)| w.arm_either_way(n, *t, tick, short),
+            |(w, _)| w.sleep(),
+            move |(w, _), _, ()| {
+                w.wakes_by(tick);
+                w.sleep();
+                w.wakes_by(tick);
                 assert!(w.advance(tick) >= 1);
             },
         );
@@ -47,47 +28,38 @@ fn sleep_against_arm(
 /// Race 3: a new earliest.
 #[test]
 fn race_3_sleep_against_arm() {
-    sleep_against_arm(
-        || {
-            let (w, t) = one(None);
-            w.timer(Some(7));
-            (w, t)
-        },
-        1,
-        3,
-    );
+    let make = || {
+        let (w, t) = one(None);
+        w.timer(Some(7));
+        (w, t)
+    };
+    sleep_against_arm(make, 1, 3);
 }
 
 /// Race 3 in one bucket, which also has an entry that nobody wants.
 #[test]
 fn race_3_settle_against_arm_in_one_bucket() {
-    sleep_against_arm(
-        || {
-            let (w, t) = one(None);
-            let gone = w.timer(Some(3));
-            w.collect();
-            w.cancel(0, gone);
-            (w, t)
-        },
-        0,
-        3,
-    );
+    let make = || {
+        let (w, t) = one(None);
+        let gone = w.timer(Some(3));
+        w.collect();
+        w.cancel(0, gone);
+        (w, t)
+    };
+    sleep_against_arm(make, 0, 3);
 }
 
 /// Race 3b: the driver moves the entry of a timer that is due later, while the timer is
 /// moved back, relying on the tick of that entry or not.
 #[test]
 fn race_3b_settle_against_rearm() {
+    let make = || {
+        let (w, t) = placed(1);
+        w.arm(0, t, 3);
+        (w, t)
+    };
     for to in [1, 2, 4] {
-        sleep_against_arm(
-            || {
-                let (w, t) = placed(1);
-                w.arm(0, t, 3);
-                (w, t)
-            },
-            0,
-            to,
-        );
+        sleep_against_arm(make, 0, to);
     }
 }
 
@@ -95,16 +67,13 @@ fn race_3b_settle_against_rearm() {
 /// the entry or not.
 #[test]
 fn race_3b_settle_against_arm_of_a_timer_that_rests() {
+    let make = || {
+        let (w, t) = placed(2);
+        w.cancel(0, t);
+        (w, t)
+    };
     for to in [1, 2, 4] {
-        sleep_against_arm(
-            || {
-                let (w, t) = placed(2);
-                w.cancel(0, t);
-                (w, t)
-            },
-            1,
-            to,
-        );
+        sleep_against_arm(make, 1, to);
     }
 }
 
@@ -117,16 +86,16 @@ fn race_3b_settle_against_cancel_and_arm() {
             move || {
                 let (w, t) = placed(2);
                 w.arm(0, t, from);
-                (w, t, Alarm::new())
+                (w, t)
             },
-            move |(w, t, alarm)| {
+            move |(w, t)| {
                 assert!(w.cancel(1, *t));
-                let caller = alarm.caller(1);
-                w.wheel.arm(&caller, *t, at(to), How::Always).unwrap()
+                w.arm(1, *t, to)
             },
-            |(w, _, alarm)| w.sleep(alarm),
-            move |(w, t, alarm), was, ()| {
-                assert!(!was && alarm.get() <= to);
+            |(w, _)| w.sleep(),
+            move |(w, t), was, ()| {
+                assert!(!was);
+                w.wakes_by(to);
                 assert_eq!((w.due(*t), w.advance(to - 1), w.advance(to)), (to, 0, 1));
             },
         );
@@ -138,27 +107,19 @@ fn race_3b_settle_against_cancel_and_arm() {
 #[test]
 fn race_3_two_arms_against_a_driver_that_sleeps_again() {
     duel(
-        || {
-            let (w, t) = one(None);
-            (w, t, Alarm::new())
-        },
-        |(w, t, alarm)| {
-            let caller = alarm.caller(1);
-            w.wheel.arm(&caller, *t, at(1), How::Always).unwrap()
-        },
-        |(w, _, alarm)| {
-            w.sleep(alarm);
+        || one(None),
+        |(w, t)| w.arm(1, *t, 1),
+        |(w, _)| {
+            w.sleep();
             w.advance(2);
-            w.sleep(alarm);
+            w.sleep();
         },
-        |(w, t, alarm), _, ()| {
+        |(w, t), _, ()| {
             if w.fired() == 0 {
-                assert!(alarm.get() <= 3);
-                return;
+                return w.wakes_by(3);
             }
-            let caller = alarm.caller(0);
-            w.wheel.arm(&caller, *t, at(4), How::Always).unwrap();
-            assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
+            w.arm(0, *t, 4);
+            w.wakes_by(4);
         },
     );
 }
@@ -170,22 +131,19 @@ fn race_3_arm_without_a_kick_against_a_driver_that_sleeps_again() {
     duel(
         || {
             let (w, t) = one(None);
-            let (first, alarm) = (w.timer(None), Alarm::new());
-            w.sleep(&alarm);
-            _ = w.wheel.arm_at(&alarm.caller(0), first, at(5));
-            assert_eq!(alarm.get(), 0, "nobody has kicked");
-            (w, t, alarm)
+            let first = w.timer(None);
+            w.sleep();
+            w.short_arm(0, first, 5);
+            assert_eq!(w.alarm.get(), 0, "nobody has kicked");
+            (w, t)
         },
-        |(w, t, alarm)| {
-            let caller = alarm.caller(1);
-            w.wheel.arm(&caller, *t, at(3), How::Always).unwrap()
-        },
-        |(w, _, alarm)| {
+        |(w, t)| w.arm(1, *t, 3),
+        |(w, _)| {
             w.advance(1);
-            w.sleep(alarm);
+            w.sleep();
         },
-        |(w, _, alarm), _, ()| {
-            assert!(alarm.get() <= 3, "asleep until {}", alarm.get());
+        |(w, _), _, ()| {
+            w.wakes_by(3);
             w.advance(3);
             assert_eq!(w.fired(), 1);
         },
@@ -200,16 +158,16 @@ fn race_3_sleep_against_asking() {
         || {
             let (w, _) = one(Some(1));
             w.timer(Some(5));
-            (w, Alarm::new())
+            w
         },
-        |(w, _)| w.wheel.next_expiry().unwrap(),
-        |(w, alarm)| {
+        |w| w.wheel.next_expiry().unwrap(),
+        |w| {
             w.advance(1);
-            w.sleep(alarm);
+            w.sleep();
         },
-        |(_, alarm), next, ()| {
+        |w, next, ()| {
             assert!(next <= at(5), "next at {next}");
-            assert_eq!(alarm.get(), 5);
+            assert_eq!(w.alarm.get(), 5);
         },
     );
 }
@@ -259,19 +217,19 @@ fn race_3_arm_on_the_bit_of_another_against_sleep() {
             w.arm(0, early, 1);
             w.collect();
             w.cancel(0, early);
-            let w = Arc::new((w, Alarm::new()));
+            let w = Arc::new(w);
             let (u, v, x) = (w.clone(), w.clone(), w.clone());
             // The arm comes last: when it is interrupted, the checker goes on with the first
             // thread, then with the second, and needs only one preemption.
             let threads = [
-                thread::spawn(move || u.0.sleep(&u.1)),
-                thread::spawn(move || v.0.wheel.inboxes.mark_top()),
-                thread::spawn(move || assert!(!arm(&x.0, &x.1, 0, t, 2, short))),
+                thread::spawn(move || u.sleep()),
+                thread::spawn(move || v.wheel.inboxes.mark_top()),
+                thread::spawn(move || assert_eq!(x.arm_either_way(0, t, 2, short), 0)),
             ];
             for thread in threads {
                 thread.join().unwrap();
             }
-            assert!(w.1.get() <= 2, "asleep until {}", w.1.get());
+            w.wakes_by(2);
         }));
     }
 }

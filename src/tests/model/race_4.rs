@@ -1,14 +1,13 @@
 //! Race 4: a timer is armed while the wheel is drained.
 
-use super::{drained, duel, explore, marked, one, placed, report, World};
+use super::{drained, duel, marked, one, placed, report, with_two_others, World};
 use crate::core::arm::How;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
-use loom::sync::Arc;
-use loom::thread;
+use crate::tests::result;
 
 /// Race 4: what an arm under way has armed is handed back, or the arm refused.
 #[test]
@@ -19,14 +18,19 @@ fn race_4_arm_against_drain() {
         |(w, _)| drained(w),
         |(w, t), armed, handed| {
             assert_eq!(drained(w), 0, "left to a second drain");
-            match armed {
-                Ok(false) => assert_eq!(handed, 1),
-                Err(Error::Shutdown) => assert_eq!(handed, 0),
-                other => panic!("{other:?}"),
-            }
-            assert!(w.wheel.due(*t).unwrap().is_none());
+            is_handed_back_or_refused(armed, handed);
+            assert_eq!(w.due(*t), 0);
         },
     );
+}
+
+/// Of an arm of a timer that was not pending. The drain has handed back that number.
+fn is_handed_back_or_refused(armed: Result<bool, Error>, handed: u64) {
+    match armed {
+        Ok(false) => assert_eq!(handed, 1, "armed and forgotten"),
+        Err(Error::Shutdown) => assert_eq!(handed, 0),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Race 4: what a short arm under way has armed is handed back, or the arm refused. Some ticks
@@ -42,7 +46,7 @@ fn race_4_short_arm_against_drain() {
                     ..shape(2, 1, 0)
                 });
                 let t = w.timer(None);
-                w.wheel.inboxes.reserve(w.own(1).0).unwrap();
+                w.wheel.inboxes.reserve(2).unwrap();
                 for _ in 0..others {
                     w.timer(Some(1));
                 }
@@ -51,13 +55,7 @@ fn race_4_short_arm_against_drain() {
             move |(w, t)| w.wheel.arm_at(&w.own(1), *t, 3 * tick_ns),
             |(w, _)| drained(w),
             move |(w, t), armed, handed| {
-                match armed {
-                    0 => assert_eq!(handed, others + 1, "armed and forgotten"),
-                    refused => {
-                        assert_eq!(refused, Error::Shutdown as i32);
-                        assert_eq!(handed, others);
-                    }
-                }
+                is_handed_back_or_refused(result(armed), handed - others);
                 assert_eq!(w.due(*t), 0);
             },
         );
@@ -93,7 +91,7 @@ fn race_4_setup_of_a_used_node_against_drain() {
     duel(
         || {
             let (w, t) = placed(3);
-            w.wheel.free(&w.own(0), t).unwrap();
+            w.free(0, t);
             w
         },
         |w| w.wheel.setup(&w.own(0), marked(2), Some(at(3))),
@@ -116,11 +114,11 @@ fn race_4_free_and_reuse_against_drain() {
     duel(
         || {
             let w = World::new(2, 1, 0);
-            let t = w.wheel.setup(&w.own(0), marked(1), Some(at(3))).unwrap();
+            let t = w.make(marked(1), Some(3));
             (w, t)
         },
         |(w, t)| {
-            let was = w.wheel.free(&w.own(0), *t).unwrap();
+            let was = w.free(0, *t);
             (was, w.wheel.setup(&w.own(0), marked(2), Some(at(3))))
         },
         |(w, _)| reported(w),
@@ -142,20 +140,19 @@ fn race_4_free_and_reuse_against_drain() {
 #[test]
 fn race_4_two_arms_against_drain() {
     for (short, first) in [(false, 3), (true, 3), (true, 2)] {
-        report(explore(Some(3), move || {
-            let (w, t) = one(None);
-            let world = Arc::new(w);
-            let arms = [(0, 5 - first), (1, first)].map(|(n, tick)| {
-                let w = world.clone();
-                thread::spawn(move || w.arm_either_way(n, t, tick, short))
-            });
-            let handed = drained(&world);
-            let answers = arms.map(|arm| arm.join().unwrap());
-            let armed = answers.iter().filter(|a| **a == 0).count() as u64;
-            assert_eq!(handed, armed, "{answers:?}");
-            assert_eq!(drained(&world), 0, "left to a second drain");
-            assert_eq!(world.due(t), 0);
-        }));
+        report(with_two_others(
+            Some(3),
+            || one(None),
+            move |(w, t)| w.arm_either_way(0, *t, 5 - first, short),
+            move |(w, t)| w.arm_either_way(1, *t, first, short),
+            |(w, _)| drained(w),
+            |(w, t), a, b, handed| {
+                let armed = u64::from(a == 0) + u64::from(b == 0);
+                assert_eq!(handed, armed, "{a} {b}");
+                assert_eq!(drained(w), 0, "left to a second drain");
+                assert_eq!(w.due(*t), 0);
+            },
+        ));
     }
 }
 

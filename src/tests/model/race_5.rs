@@ -158,7 +158,7 @@ fn race_5_sync_delete_against_free_and_reuse() {
         duel(
             move || {
                 let s = Slow::new(pooled);
-                s.world.wheel.free(&s.world.own(0), s.timer).unwrap();
+                s.world.free(0, s.timer);
                 // The next life of the node.
                 let next = s.world.called(1);
                 (s, next)

@@ -1,26 +1,29 @@
 //! Race 6: a timer comes due again while its callback runs in another thread.
 
-use super::{assert_apart, duel, pooled, World};
+use super::{assert_apart, duel, pooled, running, World};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::period::BURST;
 use crate::core::state::Handle;
-use crate::tests::checker::{at, func};
-use crate::tests::Collect;
-use crate::tests::NUMBERS;
+use crate::tests::checker::{at, called};
+use crate::tests::{Collect, NUMBERS};
 
 /// A pooled wheel with a timer that a worker has.
-fn taken(spec: Spec) -> (World, Handle) {
-    let w = pooled();
-    let t = w.make(
-        Spec {
-            func: func(1),
-            ..spec
-        },
-        Some(1),
-    );
-    assert_eq!(w.advance(1), 1);
+fn taken() -> (World, Handle) {
+    let (w, [t]) = running();
     (w, t)
+}
+
+/// The timer is armed for tick 2 meanwhile.
+fn taken_and_armed() -> (World, Handle) {
+    let (w, t) = taken();
+    w.arm(0, t, 2);
+    (w, t)
+}
+
+/// A worker ends the callback.
+fn finish((w, t): &(World, Handle)) {
+    w.finish(1, *t);
 }
 
 /// Fires what is due, and runs it at once.
@@ -33,7 +36,7 @@ fn run(w: &World, target: u64) -> u64 {
     };
     w.wheel.advance(at(target), Collect(take)).unwrap();
     for timer in fired {
-        w.wheel.finish(&w.own(0), timer, || ());
+        w.finish(0, timer);
         ran += 1;
     }
     ran
@@ -43,12 +46,8 @@ fn run(w: &World, target: u64) -> u64 {
 #[test]
 fn race_6_due_again_against_finish() {
     duel(
-        || {
-            let (w, t) = taken(Spec::default());
-            w.arm(0, t, 2);
-            (w, t)
-        },
-        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
+        taken_and_armed,
+        finish,
         |(w, _)| w.advance(2),
         |(w, _), (), early| {
             assert!(early <= 1);
@@ -62,14 +61,13 @@ fn race_6_due_again_against_finish() {
 fn race_6_due_again_against_finish_with_a_bit_that_is_set() {
     duel(
         || {
-            let (w, t) = taken(Spec::default());
+            let (w, t) = taken_and_armed();
             let u = w.timer(None);
-            w.arm(0, t, 2);
             w.advance(2);
             w.arm(1, u, 3);
             (w, t)
         },
-        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
+        finish,
         |(w, _)| w.advance(2),
         |(w, _), (), early| {
             assert_eq!(early + w.advance(2), 1, "late or lost");
@@ -83,8 +81,8 @@ fn race_6_due_again_against_finish_with_a_bit_that_is_set() {
 #[test]
 fn race_6_arm_against_finish() {
     duel(
-        || taken(Spec::default()),
-        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
+        taken,
+        finish,
         |(w, t)| {
             w.arm(0, *t, 1);
             w.advance(2)
@@ -102,13 +100,17 @@ fn race_6_period_against_finish() {
     for kind in [0, BURST] {
         duel(
             move || {
-                taken(Spec {
+                let w = pooled();
+                let spec = Spec {
                     period: at(1),
                     kind,
-                    ..Spec::default()
-                })
+                    ..called(1)
+                };
+                let t = w.make(spec, Some(1));
+                assert_eq!(w.advance(1), 1);
+                (w, t)
             },
-            |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
+            finish,
             |(w, _)| run(w, 2),
             move |(w, t), (), early| {
                 let all = early + run(w, 2) + run(w, 3);
@@ -124,8 +126,8 @@ fn race_6_period_against_finish() {
 #[test]
 fn race_6_free_against_finish() {
     duel(
-        || taken(Spec::default()),
-        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
+        taken,
+        finish,
         |(w, t)| w.wheel.free(&w.own(0), *t),
         |(w, _), (), was| {
             assert_eq!(was, Ok(false));

@@ -1,7 +1,7 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
 use super::{
-    assert_apart, duel, duel_to, explore, marked, one, placed, report, Alarm, World, NO_BOUND,
+    assert_apart, duel, duel_to, marked, one, placed, report, with_two_others, World, NO_BOUND,
 };
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -12,19 +12,16 @@ use crate::core::timer::first_generation;
 use crate::core::tunables::RUN;
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
-use crate::tests::Collect;
-use crate::tests::NUMBERS;
-use loom::sync::Arc;
-use loom::thread;
+use crate::tests::{Collect, NUMBERS};
 
 /// A stale cancel does not touch the next user of the node, nor its entry.
 #[test]
 fn free_and_reuse_against_stale_cancel() {
     duel(
         || one(Some(2)),
-        |(w, t)| w.wheel.cancel(&w.own(1), *t, false),
+        |(w, t)| w.try_cancel(1, *t),
         |(w, t)| {
-            assert!(w.wheel.free(&w.own(0), *t).is_ok());
+            w.free(0, *t);
             w.timer(Some(2))
         },
         |(w, t), cancelled, next| {
@@ -45,7 +42,7 @@ fn free_and_reuse_against_an_arm() {
             || one(Some(2)),
             move |(w, t)| w.arm_either_way(1, *t, 3, short),
             |(w, t)| {
-                assert!(w.wheel.free(&w.own(0), *t).is_ok());
+                w.free(0, *t);
                 [w.timer(None), w.timer(Some(2))]
             },
             |(w, _), moved, [a, b]| {
@@ -68,7 +65,7 @@ fn free_and_reuse_against_a_stale_period() {
         || one(Some(2)),
         |(w, t)| w.wheel.set_period(*t, at(5)),
         |(w, t)| {
-            assert!(w.wheel.free(&w.own(0), *t).is_ok());
+            w.free(0, *t);
             w.timer(Some(2))
         },
         |(w, _), set, next| {
@@ -90,7 +87,7 @@ fn free_and_reuse_against_a_walk() {
             (w, t)
         },
         |(w, t)| {
-            assert_eq!(w.wheel.free(&w.own(0), *t), Ok(true));
+            assert!(w.free(0, *t));
             w.make(marked(2), Some(3))
         },
         |(w, _)| w.wheel.next_pending(0),
@@ -111,10 +108,10 @@ fn free_and_reuse_against_the_visit_of_an_old_entry() {
     duel(
         || {
             let (w, old) = placed(1);
-            w.wheel.free(&w.own(0), old).unwrap();
+            w.free(0, old);
             w
         },
-        |w| w.wheel.setup(&w.own(0), marked(2), Some(at(1))).unwrap(),
+        |w| w.make(marked(2), Some(1)),
         |w| fired_by(w, 1),
         |w, made, mut fired| {
             fired.extend(fired_by(w, 9));
@@ -129,20 +126,12 @@ fn free_and_reuse_against_the_visit_of_an_old_entry() {
 fn free_and_reuse_against_visit() {
     duel(
         || one(Some(1)),
-        |(w, t)| {
-            let was = w.wheel.free(&w.own(0), *t).unwrap();
-            let made = w.wheel.setup(&w.own(0), marked(2), Some(at(1))).unwrap();
-            (was, made)
-        },
+        |(w, t)| (w.free(0, *t), w.make(marked(2), Some(1))),
         |(w, _)| fired_by(w, 1),
         |(w, t), (was, made), mut fired| {
             fired.extend(fired_by(w, 9));
-            let expected = [(*t, 0), (made, 2)];
-            assert_eq!(
-                fired,
-                expected[usize::from(was)..],
-                "lost, or taken for another"
-            );
+            let expected = &[(*t, 0), (made, 2)][usize::from(was)..];
+            assert_eq!(fired, expected, "lost, or taken for another");
         },
     );
 }
@@ -192,8 +181,8 @@ fn free_against_steal() {
     duel(
         full,
         |(w, t, u)| {
-            w.wheel.free(&w.own(0), *t).unwrap();
-            w.wheel.free(&w.own(0), *u).unwrap();
+            w.free(0, *t);
+            w.free(0, *u);
         },
         |(w, _, _)| make(w, 1, 2),
         |(w, t, u), (), mut made| {
@@ -208,23 +197,21 @@ fn free_against_steal() {
 /// A thread frees timers while a second and a third one take its nodes.
 #[test]
 fn free_against_steal_and_steal_again() {
-    report(explore(None, || {
-        let (w, t, u) = full();
-        let w = Arc::new(w);
-        let others = [1, 2].map(|thread| {
-            let w = w.clone();
-            thread::spawn(move || make(&w, thread, 1))
-        });
-        w.wheel.free(&w.own(0), t).unwrap();
-        w.wheel.free(&w.own(0), u).unwrap();
-        let mut made = Vec::new();
-        for other in others {
-            made.extend(other.join().unwrap());
-        }
-        made.extend(make(&w, 0, 3));
-        assert_eq!(made.len(), 2, "lost or doubled");
-        assert_apart(&w, &made);
-    }));
+    report(with_two_others(
+        None,
+        full,
+        |(w, _, _)| make(w, 1, 1),
+        |(w, _, _)| make(w, 2, 1),
+        |(w, t, u)| {
+            w.free(0, *t);
+            w.free(0, *u);
+        },
+        |(w, _, _), first, second, ()| {
+            let made = [first, second, make(w, 0, 3)].concat();
+            assert_eq!(made.len(), 2, "lost or doubled");
+            assert_apart(w, &made);
+        },
+    ));
 }
 
 /// A run goes to the stack while another thread looks for a node there. No node is lost: the
@@ -239,7 +226,7 @@ fn free_against_a_run_of_the_stack() {
         },
         |(w, all)| {
             for t in &all[..3] {
-                w.wheel.free(&w.own(0), *t).unwrap();
+                w.free(0, *t);
             }
             make(w, 0, 1)
         },
@@ -284,7 +271,7 @@ fn steal_against_setup() {
         NO_BOUND,
         || {
             let (w, t, u) = full();
-            w.wheel.free(&w.own(0), u).unwrap();
+            w.free(0, u);
             (w, t)
         },
         |(w, _)| make(w, 1, 1),
@@ -315,7 +302,7 @@ fn free_and_reuse_against_the_next_period() {
             (w, t)
         },
         |(w, t)| {
-            w.wheel.free(&w.own(0), *t).unwrap();
+            w.free(0, *t);
             let due = Some(at(4) - 5);
             w.wheel.setup(&w.own(0), SPEC, due).unwrap()
         },
@@ -348,8 +335,7 @@ fn last() -> (World, Handle) {
 
 /// Frees it, and makes another, perhaps of the same node.
 fn free_and_reuse(w: &World, t: Handle) -> (bool, Handle) {
-    let was = w.wheel.free(&w.own(0), t).unwrap();
-    (was, w.timer(Some(4)))
+    (w.free(0, t), w.timer(Some(4)))
 }
 
 fn judge(w: &World, t: Handle, made: Handle) {
@@ -363,7 +349,7 @@ fn judge(w: &World, t: Handle, made: Handle) {
     assert_eq!(w.advance(3), 0);
     assert_eq!(w.advance(4), 1);
     assert_eq!(w.advance(9), 0);
-    assert!(w.wheel.free(&w.own(0), made).is_ok());
+    w.free(0, made);
 }
 
 /// An arm with a note writes a reason into the link while the low part of a generation wraps.
@@ -413,17 +399,12 @@ fn high_part_against_settle() {
                     true => assert!(w.cancel(0, t)),
                     false => assert!(w.arm(0, t, 6)),
                 }
-                (w, t, Alarm::new())
+                (w, t)
             },
-            |(w, _, alarm)| w.sleep(alarm),
-            |(w, t, alarm)| {
-                w.wheel.free(&w.own(0), *t).unwrap();
-                let caller = alarm.caller(0);
-                let due = Some(at(4));
-                w.wheel.setup(&caller, Spec::default(), due).unwrap()
-            },
-            |(w, t, alarm), (), made| {
-                assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
+            |(w, _)| w.sleep(),
+            |(w, t)| free_and_reuse(w, *t),
+            |(w, t), (), (_, made)| {
+                w.wakes_by(4);
                 judge(w, *t, made);
             },
         );

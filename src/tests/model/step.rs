@@ -101,13 +101,9 @@ fn step_against_a_thread_that_asks() {
     );
     duel(
         || one(Some(3)),
-        |(w, _)| {
-            w.wheel
-                .next_pending(0)
-                .map(|(_, pending)| pending.deadline_ns)
-        },
+        |(w, _)| w.wheel.next_pending(0),
         |(w, _)| _ = w.advance(FAR),
-        |_, due, ()| assert!(due.is_none_or(|ns| ns == at(3)), "due {due:?}"),
+        |_, next, ()| assert!(next.is_none_or(|(_, f)| f.deadline_ns == at(3)), "{next:?}"),
     );
 }
 

@@ -2,7 +2,7 @@
 //! were promised holds. The stopped call has happened or not; whatever the
 //! others have armed fires in time, and the driver's alarm is early enough.
 
-use super::{explore, report, running, two, Alarm, Explored, World};
+use super::{drained, explore_stops, report, running, two, Explored, Part, World};
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
@@ -10,56 +10,63 @@ use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::core::state::{index_of, Handle, StateWord, STEP};
-use crate::sync::{stopped_before, Ordering::Relaxed};
+use crate::sync::Ordering::Relaxed;
 use crate::tests::checker::{at, called, TICK_BITS};
-use crate::tests::{Collect, Waking, NUMBERS};
+use crate::tests::{result, Collect, Own, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A world with two timers.
 struct Scene {
     world: World,
     t: Handle,
     u: Handle,
-    alarm: Alarm,
+}
+
+impl std::ops::Deref for Scene {
+    type Target = World;
+    fn deref(&self) -> &World {
+        &self.world
+    }
 }
 
 impl Scene {
     fn new() -> Scene {
         let (world, t, u) = two();
-        Scene {
-            world,
-            t,
-            u,
-            alarm: Alarm::new(),
-        }
+        Scene { world, t, u }
+    }
+
+    /// The first timer is armed, and has an entry.
+    fn placed(due: u64) -> Scene {
+        let s = Scene::new();
+        s.arm(1, s.t, due);
+        s.collect();
+        s
+    }
+
+    /// The first timer rests then.
+    fn resting(due: u64) -> Scene {
+        let s = Scene::placed(due);
+        s.cancel(1, s.t);
+        s
     }
 
     /// The callback of the first timer runs in another thread.
     fn running() -> Scene {
         let (world, [t]) = running();
         let u = world.timer(None);
-        Scene {
-            world,
-            t,
-            u,
-            alarm: Alarm::new(),
-        }
-    }
-
-    fn arm(&self, n: Thread, timer: Handle, tick: u64) -> bool {
-        let caller = self.alarm.caller(n);
-        self.world
-            .wheel
-            .arm(&caller, timer, at(tick), How::Always)
-            .unwrap()
+        Scene { world, t, u }
     }
 
     /// What another has armed fires in time, unless it is moved.
     fn fires(&self, timer: Handle, tick: u64) {
-        let fired = |timer| matches!(self.world.wheel.due(timer), Ok(None));
-        self.world.advance(tick);
-        assert!(fired(timer), "late or lost");
+        self.advance(tick);
+        assert_eq!(self.wheel.due(timer), Ok(None), "late or lost");
+    }
+
+    /// The thread 0 arms the first timer.
+    fn arm_how(&self, tick: u64, how: How) -> bool {
+        self.wheel.arm(&self.own(0), self.t, at(tick), how).unwrap()
     }
 }
 
@@ -67,92 +74,59 @@ impl Scene {
 /// `driver`, to at most the given number of preemptions; then `end` judges.
 fn beside_a_stopped_thread<A: Send + 'static>(
     preemptions: usize,
-    make: impl Fn() -> Scene + Copy + Send + Sync + 'static,
-    maker: impl Fn(&Scene) + Copy + Send + Sync + 'static,
-    other: impl Fn(&Scene) -> A + Copy + Send + Sync + 'static,
-    driver: impl Fn(&Scene) + Copy + Send + Sync + 'static,
-    end: impl Fn(&Scene, A) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> Scene + Part,
+    maker: impl Fn(&Scene) + Part,
+    other: impl Fn(&Scene) -> A + Part,
+    driver: impl Fn(&Scene) + Part,
+    end: impl Fn(&Scene, A) + Part,
 ) {
-    report(stopped_beside(
-        preemptions,
-        make,
-        maker,
-        other,
-        driver,
-        move |s, _, a| end(s, a),
-    ));
+    let end = move |s: &Scene, _, a| end(s, a);
+    report(stopped_beside(preemptions, make, maker, other, driver, end));
 }
 
 /// `beside_a_stopped_thread`, whose `end` also gets whether the stopped call has returned.
 fn stopped_beside<A: Send + 'static>(
     preemptions: usize,
-    make: impl Fn() -> Scene + Copy + Send + Sync + 'static,
-    maker: impl Fn(&Scene) + Copy + Send + Sync + 'static,
-    other: impl Fn(&Scene) -> A + Copy + Send + Sync + 'static,
-    driver: impl Fn(&Scene) + Copy + Send + Sync + 'static,
-    end: impl Fn(&Scene, bool, A) + Copy + Send + Sync + 'static,
+    make: impl Fn() -> Scene + Part,
+    maker: impl Fn(&Scene) + Part,
+    other: impl Fn(&Scene) -> A + Part,
+    driver: impl Fn(&Scene) + Part,
+    end: impl Fn(&Scene, bool, A) + Part,
 ) -> Explored {
-    let mut explored = None;
-    for n in 0.. {
-        let stopped = std::sync::Arc::new(AtomicBool::new(false));
-        let was_stopped = stopped.clone();
-        let more = explore(Some(preemptions), move || {
-            let s = Arc::new(make());
-            let (v, x) = (s.clone(), s.clone());
-            let stopped = was_stopped.clone();
-            let first = thread::spawn(move || {
-                let returned = stopped_before(n, || maker(&v)).is_some();
-                if !returned {
-                    stopped.store(true, Ordering::Relaxed);
-                }
-                returned
-            });
-            let second = thread::spawn(move || other(&x));
-            driver(&s);
-            let returned = first.join().unwrap();
-            let done = second.join().unwrap();
-            end(&s, returned, done);
-        });
-        explored = Some(explored.map_or(more, |all| all + more));
-        if !stopped.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    explored.unwrap()
+    explore_stops(Some(preemptions), move |stop| {
+        let s = Arc::new(make());
+        let (v, x) = (s.clone(), s.clone());
+        let first = thread::spawn(move || stop.run(|| maker(&v)).is_some());
+        let second = thread::spawn(move || other(&x));
+        driver(&s);
+        let returned = first.join().unwrap();
+        let done = second.join().unwrap();
+        end(&s, returned, done);
+    })
 }
 
-/// Race 3: another timer is armed for the same tick, or a later one, while the
-/// driver goes to sleep.
-#[test]
-fn stopped_arm_against_arm_and_sleep() {
+/// A timer is armed, perhaps the one of the thread that is stopped, while the driver goes to sleep.
+fn stopped_arm_against_a_sleep(timer: fn(&Scene) -> Handle) {
     beside_a_stopped_thread(
         2,
         Scene::new,
         |s| _ = s.arm(1, s.t, 3),
-        |s| s.arm(0, s.u, 4),
-        |s| s.world.sleep(&s.alarm),
-        |s, _| {
-            assert!(s.alarm.get() <= 4, "asleep over a deadline");
-            s.fires(s.u, 4);
+        move |s| s.arm(0, timer(s), 4),
+        |s| s.sleep(),
+        move |s, _| {
+            s.wakes_by(4);
+            s.fires(timer(s), 4);
         },
     );
 }
 
-/// Race 3: the other relies on a note of the one that is stopped, of the same
-/// timer.
-#[test]
-fn stopped_arm_against_a_thread_that_relies_and_sleep() {
-    beside_a_stopped_thread(
-        2,
-        Scene::new,
-        |s| _ = s.arm(1, s.t, 3),
-        |s| s.arm(0, s.t, 4),
-        |s| s.world.sleep(&s.alarm),
-        |s, _| {
-            assert!(s.alarm.get() <= 4, "asleep over a deadline");
-            s.fires(s.t, 4);
-        },
-    );
+tests! { stopped_arm_against_a_sleep:
+    /// Race 3: another timer is armed for the same tick, or a later one, while the
+    /// driver goes to sleep.
+    stopped_arm_against_arm_and_sleep(|s| s.u);
+    /// Race 3: the other relies on a note of the one that is stopped, of the same
+    /// timer.
+    stopped_arm_against_a_thread_that_relies_and_sleep(|s| s.t);
 }
 
 /// Races 1 and 2: the timer is armed by both, while the driver sweeps.
@@ -167,12 +141,12 @@ fn stopped_arm_against_arm_and_sweep() {
         },
         |s| _ = s.arm(1, s.t, 2),
         |s| s.arm(0, s.u, 1),
-        |s| _ = s.world.advance(1),
+        |s| _ = s.advance(1),
         |s, _| {
             s.fires(s.u, 2);
             // For the deadline before, or for that of the stopped thread.
-            s.world.advance(3);
-            assert!(s.world.fired() >= 2, "late or lost");
+            s.advance(3);
+            assert!(s.fired() >= 2, "late or lost");
         },
     );
 }
@@ -189,13 +163,13 @@ fn stopped_arm_against_an_arm_that_shares_its_word() {
             |s| _ = s.arm(1, s.t, 3),
             |s| s.arm(0, s.u, 3),
             move |s| match drives {
-                To(_) => s.world.collect(),
-                Sleep => s.world.sleep(&s.alarm),
+                To(_) => s.collect(),
+                Sleep => s.sleep(),
                 _ => {}
             },
             move |s, _| {
                 if drives == Sleep {
-                    assert!(s.alarm.get() <= 3, "asleep over a deadline");
+                    s.wakes_by(3);
                 }
                 s.fires(s.u, 3);
             },
@@ -212,11 +186,11 @@ fn stopped_arm_against_a_thread_that_relies_on_its_note_and_sweep() {
             Scene::new,
             |s| _ = s.arm(1, s.t, 2),
             move |s| s.arm(0, s.t, tick),
-            |s| _ = s.world.advance(1),
+            |s| _ = s.advance(1),
             |s, _| {
                 // If the timer has fired, the stopped thread may have armed it again after that:
                 // its call has not returned, so nothing is promised for it.
-                if s.world.fired() == 0 {
+                if s.fired() == 0 {
                     s.fires(s.t, 3);
                 }
             },
@@ -230,15 +204,10 @@ fn stopped_arm_against_a_thread_that_relies_on_its_note_and_sweep() {
 fn stopped_arm_that_is_earlier_against_a_thread_that_relies_and_sweep() {
     beside_a_stopped_thread(
         2,
-        || {
-            let s = Scene::new();
-            s.arm(1, s.t, 3);
-            s.world.collect();
-            s
-        },
+        || Scene::placed(3),
         |s| _ = s.arm(1, s.t, 1),
         |s| s.arm(0, s.t, 3),
-        |s| _ = s.world.advance(2),
+        |s| _ = s.advance(2),
         |s, _| s.fires(s.t, 3),
     );
 }
@@ -248,7 +217,7 @@ fn stopped_arm_that_is_earlier_against_a_thread_that_relies_and_sweep() {
 #[test]
 fn stopped_call_against_a_thread_that_relies_and_settle() {
     let stopped: [fn(&Scene); 3] = [
-        |s| _ = s.world.wheel.cancel(&s.world.own(1), s.t, false),
+        |s| _ = s.try_cancel(1, s.t),
         |s| _ = s.arm(1, s.t, 4),
         |s| _ = s.arm(1, s.t, 1),
     ];
@@ -256,25 +225,20 @@ fn stopped_call_against_a_thread_that_relies_and_settle() {
         for rests in [false, true] {
             beside_a_stopped_thread(
                 2,
-                move || {
-                    let s = Scene::new();
-                    s.arm(1, s.t, 2);
-                    s.world.collect();
-                    if rests {
-                        s.world.cancel(1, s.t);
-                    }
-                    s
+                move || match rests {
+                    true => Scene::resting(2),
+                    false => Scene::placed(2),
                 },
                 stopped,
                 |s| s.arm(0, s.t, 3),
-                |s| s.world.sleep(&s.alarm),
+                |s| s.sleep(),
                 |s, _| {
-                    let Ok(Some(due)) = s.world.wheel.due(s.t) else {
+                    let Ok(Some(due)) = s.wheel.due(s.t) else {
                         return;
                     };
                     // The last arm that has happened.
                     let tick = (due >> TICK_BITS).max(3);
-                    assert!(s.alarm.get() <= tick, "asleep over a deadline");
+                    s.wakes_by(tick);
                     s.fires(s.t, tick);
                 },
             );
@@ -290,26 +254,19 @@ fn stopped_arm_against_a_stay_and_a_driver() {
         for sleeps in [false, true] {
             beside_a_stopped_thread(
                 2,
-                || {
-                    let s = Scene::new();
-                    s.arm(1, s.t, 1);
-                    s.world.collect();
-                    s.world.cancel(1, s.t);
-                    s
-                },
+                || Scene::resting(1),
                 |s| _ = s.arm(1, s.t, 3),
-                move |s| {
-                    let caller = s.alarm.caller(0);
-                    s.world.wheel.arm(&caller, s.t, at(3), how).unwrap()
-                },
+                move |s| s.arm_how(3, how),
                 move |s| match sleeps {
-                    true => s.world.sleep(&s.alarm),
-                    false => _ = s.world.advance(1),
+                    true => s.sleep(),
+                    false => _ = s.advance(1),
                 },
                 move |s, was| {
                     // It has seen to the timer, unless that was not pending.
                     if how == How::Earlier || was {
-                        assert!(!sleeps || s.alarm.get() <= 3, "asleep over a deadline");
+                        if sleeps {
+                            s.wakes_by(3);
+                        }
                         s.fires(s.t, 3);
                     }
                 },
@@ -342,27 +299,27 @@ fn stopped_arm_and_a_collection_that_stops() {
         1,
         || {
             let s = Scene::new();
-            s.world.timer_of(1, 3);
-            s.world.timer_of(1, 1);
-            s.world.arm(2, s.u, 2);
+            s.timer_of(1, 3);
+            s.timer_of(1, 1);
+            s.arm(2, s.u, 2);
             s
         },
         |s| _ = s.arm(0, s.t, 2),
-        |s| s.world.timer_of(1, 9),
+        |s| s.timer_of(1, 9),
         |s| {
-            let mut drive = s.world.wheel.drive(0).unwrap();
+            let mut drive = s.wheel.drive(0).unwrap();
             for _ in 0..2 {
                 drive.advance(at(5), Parts(s, 0));
             }
         },
         |s, timer| {
-            let mut drive = s.world.wheel.drive(0).unwrap();
+            let mut drive = s.wheel.drive(0).unwrap();
             while !drive.advance(at(9), Parts(s, 0)) {}
             drop(drive);
-            assert_eq!(s.world.wheel.due(s.u), Ok(None), "late or lost");
-            assert_eq!(s.world.wheel.due(timer), Ok(None), "late or lost");
-            let t = u64::from(matches!(s.world.wheel.due(s.t), Ok(Some(_))));
-            assert!(s.world.wheel.pending(NUMBERS) <= t, "late or lost");
+            assert_eq!(s.wheel.due(s.u), Ok(None), "late or lost");
+            assert_eq!(s.wheel.due(timer), Ok(None), "late or lost");
+            let t = u64::from(matches!(s.wheel.due(s.t), Ok(Some(_))));
+            assert!(s.wheel.pending(NUMBERS) <= t, "late or lost");
         },
     );
 }
@@ -375,12 +332,12 @@ fn stopped_finish_against_arm_and_sweep() {
         2,
         || {
             let s = Scene::running();
-            s.world.arm(0, s.t, 2);
+            s.arm(0, s.t, 2);
             s
         },
-        |s| s.world.wheel.finish(&s.world.own(1), s.t, || ()),
+        |s| s.finish(1, s.t),
         |s| s.arm(0, s.u, 2),
-        |s| _ = s.world.advance(2),
+        |s| _ = s.advance(2),
         |s, _| s.fires(s.u, 3),
     );
 }
@@ -393,19 +350,15 @@ fn stopped_free_and_setup_against_setup() {
         2,
         Scene::new,
         |s| {
-            let own = Waking(Ok(2), || ());
-            s.world.wheel.free(&own, s.t).unwrap();
-            s.world
-                .wheel
-                .setup(&own, Default::default(), Some(at(2)))
-                .unwrap();
+            s.free(1, s.t);
+            s.timer_of(1, 2);
         },
-        |s| [s.world.timer(Some(1)), s.world.timer(None)],
-        |s| _ = s.world.advance(1),
+        |s| [s.timer(Some(1)), s.timer(None)],
+        |s| _ = s.advance(1),
         |s, [a, b]| {
             assert_ne!(a, b);
             s.fires(a, 2);
-            assert_eq!(s.world.due(b), 0);
+            assert_eq!(s.due(b), 0);
         },
     );
 }
@@ -413,17 +366,12 @@ fn stopped_free_and_setup_against_setup() {
 /// The other finds the timer that is being armed early enough, and leaves it alone.
 #[test]
 fn stopped_arm_against_an_arm_that_leaves_it_alone() {
-    for how in [How::Earlier, How::Within(at(4) - at(2))] {
+    for (tick, how) in [(4, How::Earlier), (2, How::Within(at(4) - at(2)))] {
         beside_a_stopped_thread(
             1,
             Scene::new,
             |s| _ = s.arm(1, s.t, 3),
-            move |s| {
-                let caller = s.alarm.caller(0);
-                let tick = if how == How::Earlier { 4 } else { 2 };
-                let arm = s.world.wheel.arm(&caller, s.t, at(tick), how);
-                arm.unwrap()
-            },
+            move |s| s.arm_how(tick, how),
             |_| (),
             |s, _| s.fires(s.t, 4),
         );
@@ -435,22 +383,10 @@ fn stopped_arm_against_an_arm_that_leaves_it_alone() {
 fn stopped_arm_that_relies_against_one_that_leaves_it_alone() {
     beside_a_stopped_thread(
         1,
-        || {
-            let s = Scene::new();
-            s.arm(1, s.t, 1);
-            s.world.collect();
-            _ = s.world.wheel.cancel(&s.world.own(1), s.t, false);
-            s
-        },
+        || Scene::resting(1),
         |s| _ = s.arm(1, s.t, 3),
-        |s| {
-            let caller = s.alarm.caller(0);
-            s.world
-                .wheel
-                .arm(&caller, s.t, at(4), How::Earlier)
-                .unwrap()
-        },
-        |s| _ = s.world.advance(1),
+        |s| s.arm_how(4, How::Earlier),
+        |s| _ = s.advance(1),
         |s, _| s.fires(s.t, 4),
     );
 }
@@ -500,17 +436,12 @@ impl Call {
         matches!(self, Cancel | Shut | Free)
     }
     fn act(self, s: &Scene, n: Thread) -> Result<bool, Error> {
-        let (wheel, t) = (&s.world.wheel, s.t);
-        let caller = s.alarm.caller(n);
+        let (wheel, t) = (&s.wheel, s.t);
+        let caller = s.own(n);
         let arm = |tick, how| wheel.arm(&caller, t, at(tick), how);
         match self {
             Always(tick) => arm(tick, How::Always),
-            Short(tick) => match wheel.arm_at(&caller, t, at(tick)) {
-                n @ 0..=1 => Ok(n == 1),
-                n if n == Error::Stale as i32 => Err(Error::Stale),
-                n if n == Error::Shutdown as i32 => Err(Error::Shutdown),
-                n => panic!("{n}"),
-            },
+            Short(tick) => result(wheel.arm_at(&caller, t, at(tick))),
             Earlier(tick) => arm(tick, How::Earlier),
             Within(first, last) => arm(first, How::Within(at(last) - at(first))),
             Pending(tick) => arm(tick, How::Pending),
@@ -536,11 +467,11 @@ fn meet(
             for tick in armed {
                 s.arm(1, s.t, *tick);
                 if placed {
-                    s.world.collect();
+                    s.collect();
                 }
             }
             if cancelled {
-                _ = s.world.wheel.cancel(&s.world.own(1), s.t, false);
+                _ = s.try_cancel(1, s.t);
             }
             s
         },
@@ -548,13 +479,13 @@ fn meet(
         move |s| other.act(s, 0),
         move |s| match drives {
             Nobody => {}
-            To(tick) => _ = s.world.advance(tick),
-            Sleep => s.world.sleep(&s.alarm),
-            Drain => _ = super::drained(&s.world),
+            To(tick) => _ = s.advance(tick),
+            Sleep => s.sleep(),
+            Drain => _ = drained(s),
         },
         move |s, returned, result| {
             let what = (first, other, armed, cancelled, drives, returned, result);
-            let wheel = &s.world.wheel;
+            let wheel = &s.wheel;
             let due = wheel.due(s.t);
             match result {
                 Err(Error::Stale) => assert_eq!(first, Free, "{what:?}"),
@@ -582,7 +513,7 @@ fn meet(
                 && !other.ends()
                 && first.moves().is_none()
                 && !cancelled
-                && s.world.fired() == 0
+                && s.fired() == 0
             {
                 last = armed.last().copied();
             }
@@ -610,7 +541,7 @@ fn meet(
                     assert!(s.alarm.get() <= last, "asleep over it {what:?}");
                 }
             }
-            s.world.advance(last);
+            s.advance(last);
             let due = wheel.due(s.t);
             let again = [first, other].iter().any(|c| matches!(c, Period(_)));
             match due {
@@ -619,7 +550,7 @@ fn meet(
                 _ => panic!("late or lost {due:?} {what:?}"),
             }
             if surely && !first.ends() {
-                assert!(s.world.fired() > 0, "lost {what:?}");
+                assert!(s.fired() > 0, "lost {what:?}");
             }
         },
     )
@@ -651,41 +582,31 @@ const STARTS: [(&[u64], bool, bool); 6] = [
 /// A call is stopped before each of its accesses; the others run one after the other, in
 /// every order.
 fn stopped_against_all(first: Call) {
-    let mut explored = None;
+    let mut explored = Explored::default();
     for other in CALLS {
         for start in STARTS {
             for drives in [Nobody, To(2), Sleep, Drain] {
-                let more = meet(first, other, start, drives);
-                explored = Some(explored.map_or(more, |all| all + more));
+                explored = explored + meet(first, other, start, drives);
             }
         }
     }
-    report(explored.unwrap());
+    report(explored);
 }
 
-macro_rules! stopped {
-    ($($name:ident: $call:expr,)*) => {
-        $(#[test]
-        fn $name() {
-            stopped_against_all($call);
-        })*
-    };
-}
-
-stopped! {
-    stopped_always_against_all: Always(3),
-    stopped_short_against_all: Short(3),
-    stopped_within_against_all: Within(3, 4),
-    stopped_pending_against_all: Pending(3),
-    stopped_cancel_against_all: Cancel,
-    stopped_shutdown_against_all: Shut,
-    stopped_free_against_all: Free,
-    stopped_period_against_all: Period(2),
+tests! { stopped_against_all:
+    stopped_always_against_all(Always(3));
+    stopped_short_against_all(Short(3));
+    stopped_within_against_all(Within(3, 4));
+    stopped_pending_against_all(Pending(3));
+    stopped_cancel_against_all(Cancel);
+    stopped_shutdown_against_all(Shut);
+    stopped_free_against_all(Free);
+    stopped_period_against_all(Period(2));
 }
 
 /// Drives to a tick. A thread that is stopped there keeps the lock.
 fn drive(s: &Scene, tick: u64) {
-    let mut drive = std::mem::ManuallyDrop::new(s.world.wheel.drive(0).unwrap());
+    let mut drive = std::mem::ManuallyDrop::new(s.wheel.drive(0).unwrap());
     drive.advance(at(tick), Collect(|_: &Fired| true));
     drop(std::mem::ManuallyDrop::into_inner(drive));
 }
@@ -694,7 +615,7 @@ fn drive(s: &Scene, tick: u64) {
 /// timers, and the next expiry is not after any of them.
 #[test]
 fn stopped_driver_against_calls_on_timers() {
-    let mut explored = None;
+    let mut explored = Explored::default();
     for (armed, target) in [(Some(1), 1), (Some(2), 3), (None, 2 * STEP)] {
         let more = stopped_beside(
             0,
@@ -702,8 +623,8 @@ fn stopped_driver_against_calls_on_timers() {
                 let s = Scene::new();
                 if let Some(tick) = armed {
                     s.arm(1, s.t, tick);
-                    s.world.called(tick);
-                    s.world.make(
+                    s.called(tick);
+                    s.make(
                         Spec {
                             period: at(1),
                             kind: AUTO,
@@ -716,46 +637,43 @@ fn stopped_driver_against_calls_on_timers() {
             },
             move |s| drive(s, target),
             move |s| {
-                let wheel = &s.world.wheel;
-                let own = Waking(Ok(1), || ());
+                let wheel = &s.wheel;
+                let is_in_time = |due: Option<u64>| {
+                    due.is_some_and(|ns| ns <= at(4).max(wheel.hand_ns() + at(1)))
+                };
                 assert!(!s.arm(0, s.u, 4));
                 assert_eq!(wheel.is_pending(s.u), Ok(true));
                 let next = wheel.next_expiry();
-                assert!(
-                    next.is_some_and(|ns| ns <= at(4).max(wheel.hand_ns() + at(1))),
-                    "{next:?}"
-                );
-                assert_eq!(wheel.arm(&own, s.u, at(5), How::Earlier), Ok(true));
-                assert!(wheel
-                    .due(s.u)
-                    .unwrap()
-                    .is_some_and(|ns| ns <= at(4).max(wheel.hand_ns() + at(1))));
-                assert!(s.world.short_cancel(0, s.u));
-                assert_eq!(wheel.free(&own, s.u), Ok(false));
-                wheel.setup(&own, Default::default(), Some(at(2))).unwrap()
+                assert!(is_in_time(next), "{next:?}");
+                let was = wheel.arm(&s.own(0), s.u, at(5), How::Earlier);
+                assert_eq!(was, Ok(true));
+                assert!(is_in_time(wheel.due(s.u).unwrap()));
+                assert!(s.short_cancel(0, s.u));
+                assert!(!s.free(0, s.u));
+                s.timer(Some(2))
             },
             |_| (),
             |s, returned, made| {
-                if let Ok(drive) = s.world.wheel.drive(0) {
+                if let Ok(drive) = s.wheel.drive(0) {
                     drive.leave();
-                    s.world.advance(2 * STEP + 3);
-                    assert!(matches!(s.world.wheel.due(made), Ok(None)), "late or lost");
+                    s.advance(2 * STEP + 3);
+                    assert!(matches!(s.wheel.due(made), Ok(None)), "late or lost");
                 } else {
                     assert!(!returned);
-                    assert!(s.world.wheel.next_expiry().is_some());
+                    assert!(s.wheel.next_expiry().is_some());
                 }
             },
         );
-        explored = Some(explored.map_or(more, |all| all + more));
+        explored = explored + more;
     }
-    report(explored.unwrap());
+    report(explored);
 }
 
 /// Race 6: a worker is stopped at the end of a callback. Others arm the timer again, or
 /// leave it as it is: it fires unless the callback is not over, or comes due before.
 #[test]
 fn stopped_finish_against_arms() {
-    let mut explored = None;
+    let mut explored = Explored::default();
     for other in CALLS {
         for armed in [&[][..], &[2], &[5]] {
             for to in [0, 1, 2] {
@@ -768,18 +686,19 @@ fn stopped_finish_against_arms() {
                         }
                         s
                     },
-                    |s| s.world.wheel.finish(&s.world.own(1), s.t, || ()),
+                    // It wakes nobody.
+                    |s| s.wheel.finish(&Own(2), s.t, || ()),
                     move |s| other.act(s, 0),
                     move |s| {
                         if to == 0 {
-                            s.world.sleep(&s.alarm)
+                            s.sleep()
                         } else {
-                            s.world.advance(to);
+                            s.advance(to);
                         }
                     },
                     move |s, returned, result| {
                         let what = (other, armed, to, returned, result);
-                        let due = s.world.wheel.due(s.t);
+                        let due = s.wheel.due(s.t);
                         if other.ends() {
                             assert!(matches!(due, Ok(None) | Err(Error::Stale)), "{what:?}");
                         }
@@ -790,8 +709,8 @@ fn stopped_finish_against_arms() {
                         }
                         // A worker that is stopped has not ended the callback, and the timer
                         // waits for that.
-                        let hand = s.world.wheel.hand_ns();
-                        let next = s.world.wheel.next_expiry();
+                        let hand = s.wheel.hand_ns();
+                        let next = s.wheel.next_expiry();
                         assert!(
                             !returned && due <= hand || next.is_some_and(|ns| ns <= due.max(hand)),
                             "{next:?} {what:?}"
@@ -799,17 +718,17 @@ fn stopped_finish_against_arms() {
                         // Not if its next callback runs, nor if the first one has not ended. A
                         // worker that is stopped behind its exchange has ended it, but for the
                         // note of a timer that had come due by then.
-                        let state = s.world.wheel.slab.hot(index_of(s.t)).state.load(Relaxed);
+                        let state = s.wheel.slab.hot(index_of(s.t)).state.load(Relaxed);
                         if !StateWord(state).is_running() && (returned || due > hand) {
-                            s.world.advance(tick);
-                            let fired = s.world.wheel.due(s.t);
+                            s.advance(tick);
+                            let fired = s.wheel.due(s.t);
                             assert!(fired != Ok(Some(due)), "late or lost {what:?}");
                         }
                     },
                 );
-                explored = Some(explored.map_or(more, |all| all + more));
+                explored = explored + more;
             }
         }
     }
-    report(explored.unwrap());
+    report(explored);
 }
