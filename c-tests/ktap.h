@@ -237,7 +237,7 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 	} \
 	static void name##_with(struct hwheel *w)
 
-/* The wheel has a manual clock, or the system's; or its tick thread drives it. */
+/* Tests of wheels with a manual clock, with the system's, and with a tick thread. */
 #define MANUAL_TEST(name) WHEEL_TEST(name, ktap_manual(0, 0, 0, 0))
 #define CLOCK_TEST(name) WHEEL_TEST(name, ktap_made(NULL))
 #define THREAD_TEST(name) WHEEL_TEST(name, ktap_started(NULL))
@@ -319,7 +319,7 @@ static inline struct hwheel_stats stats(struct hwheel *w)
 	return s;
 }
 
-/* The system's clock of the wheel's one; -1 of a manual one. */
+/* The system's clock for a clock of wheels; -1 for the manual one. */
 static inline clockid_t system_clock(uint32_t clock)
 {
 	return clock == HWHEEL_CLOCK_MONOTONIC ? CLOCK_MONOTONIC :
@@ -475,7 +475,7 @@ static inline int ktap_is_asleep(int tid)
 #define MS HWHEEL_MSEC
 #define SEC HWHEEL_SEC
 
-/* What an output has before a call that does not write to it. */
+/* An output has this value before a call that does not write to it. */
 #define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
 
 /* A number as a key. */

@@ -368,7 +368,7 @@ static void one_refusal(void)
 	_exit(got < 0 ? REFUSED : GOT_BY);
 }
 
-/* Refuses the first thing that a child asks for, then the second, and so on; how often it fails. */
+/* Refuses the first request of a child, then the second, and so on: how many failed. */
 static int refuse_each(void (*run)(void))
 {
 	int refused = 0, status;

@@ -64,7 +64,7 @@ static const struct phase phases[] = {
 /* The wheels of a phase take turns, where they have workers. */
 static const uint32_t overloads[] = { HWHEEL_OVERLOAD_RUN, HWHEEL_OVERLOAD_DROP };
 
-/* What one thread has done, or all. Each member is a count. */
+/* The counts of one thread, or of all. Each member is one count. */
 struct tally {
 	uint64_t operations, armed, superseded, cancelled, keyed, batches;
 	uint64_t stale, haunted, shut, synced, threads, wheels;

@@ -50,7 +50,8 @@ use crate::core::wheel::{Config, Wheel};
 use crate::sync::{stopped_before, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
-// Of the standard library: to keep books is no step of an order, and orders nothing.
+// Of the standard library. The model checker takes no access to them for a step, and they order
+// nothing.
 use std::sync::atomic::{AtomicBool, AtomicU64 as Count};
 
 /// A wheel, the alarm of its driver, and what has fired.
