@@ -377,14 +377,13 @@ static struct {
 	atomic_uint spin;
 } next;
 
-/* In the first rounds the callback runs until the other thread sleeps, then for any time. */
-#define UNTIL_ASLEEP UINT32_MAX
+/* In the first rounds the callback runs until the other thread sleeps, later for any time. */
 #define ASLEEP_ROUNDS 8
 
 static void run_for_a_while(struct hwheel *w, const struct hwheel_event *e)
 {
 	atomic_store(&next.first_runs, 1);
-	if (atomic_load(&next.spin) == UNTIL_ASLEEP) {
+	if (atomic_load(&next.round) <= ASLEEP_ROUNDS) {
 		ktap_wait(ktap_is_asleep(atomic_load(&next.waiter)));
 		return;
 	}
@@ -437,8 +436,7 @@ TEST(they_do_not_wait_for_the_next_callback)
 	CHECK_EQ(pthread_create(&thread, NULL, delete_the_first, NULL), 0);
 	for (int round = 1; round <= 500 && !atomic_load(&next.stuck); round++) {
 		atomic_store(&next.first_runs, 0);
-		atomic_store(&next.spin, round <= ASLEEP_ROUNDS ? UNTIL_ASLEEP :
-							  (unsigned)round * 7 % 3000);
+		atomic_store(&next.spin, (unsigned)round * 7 % 3000);
 		CHECK(hwheel_timer_mod(next.w, next.first, MS, 0) >= 0);
 		CHECK(hwheel_timer_mod(next.w, round % 4 ? next.twin : next.other, 2 * MS, 0) >= 0);
 		atomic_store(&next.round, round);

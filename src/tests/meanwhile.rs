@@ -342,11 +342,12 @@ fn calls_of_a_thread_without_a_number() {
     assert_eq!(w.nodes(), nodes);
 }
 
-/// The thread 1, what happens once when it has read the gate, before it exchanges the state; and
-/// what happens when it wakes the driver, behind that.
+/// The thread 1 inside of an arm. It calls the first function once: after it has read the gate, and
+/// before it exchanges the state. It calls the second function each time it wakes the driver, which
+/// comes after the exchange.
 struct Interrupted<F, G>(Cell<Option<F>>, G);
 
-/// Such a thread, if nothing happens later.
+/// The thread 1, which calls a function before the exchange, and none after it.
 fn interrupted<F: FnOnce()>(f: F) -> Interrupted<F, fn()> {
     Interrupted(Cell::new(Some(f)), || ())
 }

@@ -526,7 +526,7 @@ mod stopped {
         }));
     }
 
-    /// None is handed back.
+    /// The owner drives, and hands no timer back.
     fn drive(w: &World) -> u64 {
         w.advance(1);
         0
