@@ -105,7 +105,7 @@ class HostileTest {
             sleep(50);
             wheel.close();
             for (Thread thread : waiting) {
-                thread.join(10_000);
+                thread.join(20_000);
                 if (thread.isAlive()) {
                     throw new AssertionError("await still sleeps");
                 }
@@ -121,7 +121,7 @@ class HostileTest {
             wheel.await(Duration.ZERO);
             wheel.once(Duration.ofHours(1), 1);
         }
-        for (int i = 0; i < 200 && descriptors() > before + 10; i++) {
+        for (int i = 0; i < 2000 && descriptors() > before + 10; i++) {
             System.gc();
             sleep(10);
         }

@@ -96,35 +96,48 @@ class TimersTest {
         }
     }
 
-    /** The first of a process, while the machine loads classes. */
+    /**
+     * The first of a process, while the machine loads classes. What these make the clock late
+     * by, it is late by for good: one timer that is on time shows that it is right. A busy
+     * machine may need some time for it.
+     */
     static void theFirstTimersAreOnTime() throws Exception {
         try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
-            long least = Long.MAX_VALUE;
-            for (int i = 0; i < 30; i++) {
-                least = Math.min(least, lateness(timers, MS.multipliedBy(5)).get());
-            }
+            long end = System.nanoTime() + 20_000_000_000L;
+            long least;
+            do {
+                least = lateness(timers, MS.multipliedBy(5)).get();
+            } while (least >= 3_000_000 && System.nanoTime() < end);
             check(least < 3_000_000);
         }
     }
 
     static void noTaskIsTwoTicksLate() throws Exception {
-        Options options = new Options(Clock.MONOTONIC).withTick(Duration.ofMillis(200));
-        long worst = Long.MAX_VALUE;
-        // More than once, as the system may be late itself.
-        for (int round = 0; round < 10 && worst >= 270_000_000; round++) {
-            try (Timers timers = new Timers(options, Runnable::run)) {
-                List<CompletableFuture<Long>> all = new ArrayList<>();
-                for (int i = 0; i < 80; i++) {
-                    all.add(lateness(timers, MS.multipliedBy(10 + i % 8 * 25)));
-                    Thread.sleep(i % 8 == 0 ? 25 : 0);
-                }
-                worst = 0;
-                for (CompletableFuture<Long> one : all) {
-                    worst = Math.max(worst, one.get());
-                }
+        // More than once, as the system may be late itself: by less than half of a long tick.
+        long tick = 125_000_000;
+        long worst;
+        do {
+            tick *= 2;
+            worst = worstLateness(tick);
+        } while (worst >= tick + tick / 2 && tick < 4_000_000_000L);
+        check(worst < tick + tick / 2);
+    }
+
+    /** How late the latest of some tasks runs, which are spread over a tick of that length. */
+    static long worstLateness(long tick) throws Exception {
+        Options options = new Options(Clock.MONOTONIC).withTick(Duration.ofNanos(tick));
+        try (Timers timers = new Timers(options, Runnable::run)) {
+            List<CompletableFuture<Long>> all = new ArrayList<>();
+            for (int i = 0; i < 80; i++) {
+                all.add(lateness(timers, Duration.ofNanos(tick / 20 + i % 8 * (tick / 8))));
+                Thread.sleep(i % 8 == 0 ? tick / 8_000_000 : 0);
             }
+            long worst = 0;
+            for (CompletableFuture<Long> one : all) {
+                worst = Math.max(worst, one.get());
+            }
+            return worst;
         }
-        check(worst < 270_000_000);
     }
 
     /** How late a task runs. */
@@ -288,7 +301,7 @@ class TimersTest {
                 Runnable slow = () -> {
                     runs.incrementAndGet();
                     ten.countDown();
-                    LockSupport.parkNanos(8_000_000);
+                    pause(8_000_000);
                 };
                 ScheduledFuture<?> task = rate
                         ? pool.scheduleAtFixedRate(slow, 5, 10, TimeUnit.MILLISECONDS)
@@ -307,7 +320,7 @@ class TimersTest {
             CountDownLatch ten = new CountDownLatch(10);
             ScheduledFuture<?> task = pool.scheduleAtFixedRate(() -> {
                 if (ten.getCount() == 10) {
-                    LockSupport.parkNanos(100_000_000);
+                    pause(100_000_000);
                 }
                 ten.countDown();
             }, 0, 10, TimeUnit.MILLISECONDS);
@@ -438,6 +451,7 @@ class TimersTest {
                 () -> { }, 1, 1, TimeUnit.MILLISECONDS);
         until(() -> rate.runs.get() >= 5);
         check(rate.cancel(false));
+        until(() -> pool.getActiveCount() == 0); // It may have been on its way to the queue.
         // What waits is in the queue as it was decorated, and leaves it.
         List<Around<?>> wait = new ArrayList<>();
         for (int hour = 3; hour > 0; hour--) {
@@ -665,16 +679,25 @@ class TimersTest {
 
     static void aCancelledTaskDoesNotRun() throws Exception {
         try (Timers timers = new Timers()) {
-            AtomicInteger runs = new AtomicInteger();
-            for (int wait : new int[] {0, 5}) {
-                Timers.Task task =
-                        timers.schedule(runs::incrementAndGet, Duration.ofMillis(500));
-                Thread.sleep(wait);
-                check(task.cancel());
-            }
-            Thread.sleep(600);
+            Duration delay = MS.multipliedBy(500);
+            AtomicInteger runs;
+            boolean inTime;
+            do {
+                AtomicInteger of = runs = new AtomicInteger();
+                inTime = true;
+                for (int wait : new int[] {0, 5}) {
+                    long begin = System.nanoTime();
+                    Timers.Task task = timers.schedule(of::incrementAndGet, delay);
+                    Thread.sleep(wait);
+                    boolean cancelled = task.cancel();
+                    inTime = inTime && System.nanoTime() - begin < delay.toNanos();
+                    check(cancelled || !inTime);
+                }
+                delay = delay.multipliedBy(2);
+            } while (!inTime); // A busy machine: a task may have run before. Once more.
+            Thread.sleep(delay.toMillis() / 2 + 100);
             WheelTest.equal(runs.get(), 0);
-            WheelTest.equal(timers.stats().pending(), 0);
+            until(() -> timers.stats().pending() == 0);
         }
     }
 
@@ -720,9 +743,9 @@ class TimersTest {
                     .get(20, TimeUnit.SECONDS), "value");
 
             CompletableFuture<String> done =
-                    timers.orTimeout(new CompletableFuture<>(), Duration.ofMillis(40));
+                    timers.orTimeout(new CompletableFuture<>(), HOUR);
             done.complete("done");
-            CompletableFuture<Void> cancelled = timers.delay(Duration.ofMillis(40));
+            CompletableFuture<Void> cancelled = timers.delay(HOUR);
             cancelled.cancel(false);
             until(() -> timers.pending() == 0);
             WheelTest.equal(done.get(), "done");
@@ -744,17 +767,29 @@ class TimersTest {
     }
 
     static void closeEndsTheThread() throws Exception {
+        long ms = 500;
+        while (!closeEndsTheThread(ms)) {
+            ms *= 2; // A busy machine: the task may have run before the end. Once more.
+        }
+    }
+
+    /** False if the timers were not closed within that time. */
+    static boolean closeEndsTheThread(long ms) throws Exception {
         Timers timers = new Timers();
         AtomicInteger runs = new AtomicInteger();
-        Timers.Task pending = timers.schedule(runs::incrementAndGet, Duration.ofMillis(500));
+        long begin = System.nanoTime();
+        Timers.Task pending = timers.schedule(runs::incrementAndGet, MS.multipliedBy(ms));
         CompletableFuture<Void> delay = timers.delay(HOUR);
         List<Thread> users = new ArrayList<>();
         AtomicInteger closed = new AtomicInteger();
         for (int i = 0; i < 4; i++) {
             users.add(new Thread(() -> {
                 try {
-                    while (true) {
+                    for (int n = 1; ; n++) {
                         timers.schedule(() -> {}, HOUR);
+                        if (n % 1000 == 0) {
+                            LockSupport.parkNanos(1_000_000); // Their number has a limit.
+                        }
                     }
                 } catch (IllegalStateException e) {
                     closed.incrementAndGet();
@@ -764,17 +799,22 @@ class TimersTest {
         users.forEach(Thread::start);
         Thread.sleep(5);
         timers.close();
+        boolean inTime = System.nanoTime() - begin < ms * 1_000_000;
         timers.close();
         for (Thread user : users) {
             user.join(20_000);
         }
         timers.driver().join(20_000);
         check(!timers.driver().isAlive() && !pending.cancel() && !pending.isPending());
-        check(pending.isCancelled());
         WheelTest.equal(closed.get(), 4);
         WheelTest.thrown(CancellationException.class, () -> delay.get(0, TimeUnit.SECONDS));
-        Thread.sleep(600);
+        if (!inTime) {
+            return false;
+        }
+        check(pending.isCancelled());
+        Thread.sleep(ms + 100);
         WheelTest.equal(runs.get(), 0);
+        return true;
     }
 
     static void errorsAreClear() throws Exception {
@@ -1007,6 +1047,14 @@ class TimersTest {
     static void timersWithoutADriverAreRefused() {
         WheelTest.thrown(OutOfMemoryError.class, () -> new Timers().close());
         System.out.println("no direct memory: 1 test passed");
+    }
+
+    /** At least that long, which parkNanos alone does not promise. */
+    static void pause(long ns) {
+        long end = System.nanoTime() + ns;
+        for (long left = ns; left > 0; left = end - System.nanoTime()) {
+            LockSupport.parkNanos(left);
+        }
     }
 
     static void check(boolean condition) {
