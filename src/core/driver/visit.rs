@@ -319,7 +319,9 @@ impl<'a, S: Sink> Visits<'a, S> {
         let high = Link(hot.link.load(Ordering::Relaxed)).high();
         let extra = wheel.extra(index, state, high);
         let is_far = tick - due > BUSY_AGAIN;
-        if extra.period != 0 && (extra.kind & BURST == 0 || is_far) {
+        // A time to which the caller has moved the timer has no mark: it is no period, and fires.
+        let is_period = extra.period != 0 && state.is_exact();
+        if is_period && (extra.kind & BURST == 0 || is_far) {
             // This period is left out, and counted; with BURST, only if the callback runs
             // for so long that the deadline would no longer read right.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
