@@ -122,14 +122,17 @@ pub extern "C" fn hwheel_once(
 /// count from that tick. With HWHEEL_MISSED_DELAY they do so if the last but one
 /// missed time is that long before it.
 ///
-/// A timer whose callback takes longer than its period runs again at once, one
-/// time, and reports the rest as missed.
+/// If the callback runs on the driving thread and takes longer than the period,
+/// the timer fires again at once, one time, and reports the rest as missed. On a
+/// worker or a thread of the executor a period that comes due while the callback
+/// runs or waits in the queue counts as missed. With HWHEEL_MISSED_BURST such a
+/// period fires afterwards, unless the callback takes more than 2^34 ticks. A
+/// time that hwheel_timer_mod() has set meanwhile is no period, and fires.
 ///
 /// If no thread drives the wheel for several periods, the timer by default fires
 /// once, keeps its rhythm, and reports the other periods in @missed of its
 /// event. With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY
-/// the next period starts now. A period that comes due while the callback runs
-/// counts as missed, except with HWHEEL_MISSED_BURST.
+/// the next period starts now.
 ///
 /// Return:
 /// * 0 - the timer is pending.
