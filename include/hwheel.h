@@ -982,8 +982,10 @@ int hwheel_stop(struct hwheel *wheel);
  *   least 64 of the earliest of these timers. A call at the same tick as the
  *   call before removes as many. The next such call continues there, so that
  *   several calls at the same time make @next_ns exact. With a descriptor, each
- *   call removes them. If more than 64 timers share a slot of a higher level,
- *   @next_ns may still be the time at which the wheel enters that slot.
+ *   call removes them. If a call finds more than 64 pending timers in a slot of
+ *   a higher level, @next_ns may be as early as the time at which the wheel
+ *   enters that slot. It may stay so until a call at that time, also if most of
+ *   these timers are cancelled meanwhile.
  *
  * The wheel works in rounds. A round first takes the timers that each thread
  * has armed since the last round. Then it fires what was due when the round
