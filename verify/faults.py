@@ -28,8 +28,8 @@ COPIED = ("Cargo.toml", "Cargo.lock", "build.rs", "src", "include", "c-tests", "
 LIBRARIES = "-lpthread -lc".split()
 # Seconds. A test that does not end has caught nothing, unless its checker says so.
 PATIENCE = 600
-# Seconds that the model checker explores for at most, with a fault and without. What it
-# finds without one is the business of `make loom`.
+# Seconds that the model checker explores for at most, and that the differential test tries
+# calls, with a fault and without. What they find without one is the business of other checks.
 LONG, SHORT = "60", "1"
 # Orders that shuttle tries, with a fault and without.
 ORDERS = {LONG: "5000", SHORT: "500"}
@@ -184,6 +184,7 @@ def run(command, seconds):
         os.environ,
         LOOM_MAX_PREEMPTIONS="3",
         LOOM_MAX_DURATION=seconds,
+        HWHEEL_SECONDS=seconds,
         PROPTEST_DISABLE_FAILURE_PERSISTENCE="1",
         RUST_BACKTRACE="0",
     )
