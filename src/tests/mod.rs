@@ -118,7 +118,13 @@ fn most_note_bytes(nodes: u64, threads: u64) -> u64 {
 }
 
 /// More than each number of a thread in a test.
-pub(crate) const NUMBERS: Thread = if cfg!(loom) { 4 } else { 8 };
+pub(crate) const NUMBERS: Thread = if cfg!(loom) {
+    4
+} else if cfg!(shuttle) {
+    crate::core::tunables::THREADS as Thread
+} else {
+    8
+};
 
 /// A thread with a number, and no driver to wake.
 #[derive(Clone, Copy)]
