@@ -116,10 +116,22 @@ struct State {
     /// The database's clock less this machine's.
     offset: SignedDuration,
     /// An answer of the database was lost, so the node may own more than it knows.
-    is_unsure: bool,
+    lost: Option<Lost>,
     is_closing: bool,
     lease: Option<Lease>,
 }
+
+/// An answer that was lost. The server may still be at work on that call, and commit it at any time later.
+struct Lost {
+    at: Instant,
+    /// When the node last asked for what it owns. None: it has not asked since.
+    asked: Option<Instant>,
+    /// The transactions that were open when it first asked have numbers below this one.
+    below: i64,
+}
+
+/// A call that has not got the number of a transaction within this time gets none any more.
+const UNNUMBERED: Duration = Duration::from_secs(15);
 
 /// The lease of the node.
 struct Lease {
@@ -147,7 +159,7 @@ impl Held {
                 armed_of: HashMap::new(),
                 hungry: HashMap::new(),
                 offset: SignedDuration::ZERO,
-                is_unsure: false,
+                lost: None,
                 is_closing: false,
                 lease: None,
             }),
@@ -207,14 +219,15 @@ impl Held {
         state.armed.get(&id).is_some_and(|job| job.fence == fence)
     }
 
-    /// The jobs that are armed or due, and the latest fence of each.
-    pub fn fences(&self) -> HashMap<i64, i64> {
+    /// The jobs that are armed or due: the latest fence of each, and whether that one is under suspicion.
+    pub fn fences(&self) -> HashMap<i64, (i64, bool)> {
         let state = self.lock();
         let due = state.sql.jobs().chain(state.outside.jobs());
         let mut fences = HashMap::new();
         for job in state.armed.values().chain(due) {
-            let fence = fences.entry(job.id).or_insert(job.fence);
-            *fence = job.fence.max(*fence);
+            let known = (job.fence, job.is_suspect);
+            let latest = fences.entry(job.id).or_insert(known);
+            *latest = known.max(*latest);
         }
         fences
     }
@@ -630,12 +643,35 @@ impl Held {
 
     /// An answer was lost.
     pub fn unsure(&self) {
-        self.lock().is_unsure = true;
+        self.lock().lost = Some(Lost {
+            at: Instant::now(),
+            asked: None,
+            below: 0,
+        });
     }
 
-    /// Whether an answer was lost since this was last asked.
-    pub fn was_unsure(&self) -> bool {
-        std::mem::take(&mut self.lock().is_unsure)
+    /// Whether the node is to ask for what it owns: at once after an answer was lost, and then once per turn.
+    pub fn must_ask(&self, turn: Duration) -> bool {
+        let state = self.lock();
+        let lost = state.lost.as_ref();
+        lost.is_some_and(|lost| lost.asked.is_none_or(|asked| asked.elapsed() >= turn))
+    }
+
+    /// The node has asked. Before that, at this time or later, the lowest number of an open transaction
+    /// was `lowest`, and `next` was given to none. It asks no more when the call whose answer was lost has
+    /// ended. Not all: it has to ask again.
+    pub fn asked(&self, at: Instant, lowest: i64, next: i64, is_all: bool) {
+        let mut state = self.lock();
+        let Some(lost) = state.lost.as_mut().filter(|lost| lost.at <= at) else {
+            return; // Another one was lost meanwhile.
+        };
+        if lost.asked.is_none() {
+            lost.below = next;
+        }
+        lost.asked = Some(at);
+        if is_all && lowest >= lost.below && lost.at.elapsed() >= UNNUMBERED {
+            state.lost = None;
+        }
     }
 
     pub fn close(&self) {

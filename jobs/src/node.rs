@@ -646,11 +646,8 @@ impl Node {
     /// Claims what is due within the window, in one round through the queues. Returns whether
     /// there was anything, and the longest time until the next claim.
     fn claim(&mut self, id: i64) -> Result<(bool, Duration), Error> {
-        if self.held.was_unsure() {
-            let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
-            let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
-            self.arm(&rows);
-            self.refence(id, &rows)?;
+        if self.held.must_ask(self.turn) {
+            self.ask_for_all(id)?;
         }
         let unplanned = self.held.take_unplanned();
         self.first_runs(unplanned);
@@ -748,29 +745,51 @@ impl Node {
         Ok((found || count > 0, wait))
     }
 
+    /// Asks for all that the node owns, because an answer was lost, and arms what it does not know. The
+    /// server may commit that call later than it answers this one, as when its disk or a synchronous
+    /// standby is slow. So the node asks again until the transactions have ended that are open now.
+    fn ask_for_all(&mut self, id: i64) -> Result<(), Error> {
+        let asked = Instant::now();
+        let sql = "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint
+            FROM pg_current_snapshot() s";
+        let open = self.link.ask(|session| session.query(sql, &[]))?;
+        let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
+        let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
+        let is_all = self.refence(id, &rows)?;
+        let known = self.held.fences();
+        let is_new = |row: &Row| {
+            let this = (row.get("fence"), row.get("suspect"));
+            known
+                .get(&row.get("id"))
+                .is_none_or(|latest| this > *latest)
+        };
+        let rows: Vec<Row> = rows.into_iter().filter(is_new).collect();
+        self.arm(&rows);
+        self.held
+            .asked(asked, open[0].get(0), open[0].get(1), is_all);
+        Ok(())
+    }
+
     /// A server that lacks the last commits may have jobs with lower fences than this node knows. They get
-    /// higher ones.
-    fn refence(&mut self, id: i64, rows: &[Row]) -> Result<(), Error> {
+    /// higher ones. False: somebody has locked one, or it has changed meanwhile.
+    fn refence(&mut self, id: i64, rows: &[Row]) -> Result<bool, Error> {
         let known = self.held.fences();
         let lower = rows.iter().filter_map(|row| {
             let (job, fence): (i64, i64) = (row.get("id"), row.get("fence"));
-            let known = *known.get(&job)?;
+            let (known, _) = *known.get(&job)?;
             (known > fence).then_some((job, (fence, known)))
         });
         let (ids, fences): (Vec<i64>, Vec<(i64, i64)>) = lower.unzip();
         if ids.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let (fences, known): (Vec<i64>, Vec<i64>) = fences.into_iter().unzip();
         let sql = "SELECT * FROM hwheel._refence($1, $2, $3, $4)";
         let rows = self
             .link
             .ask(|session| session.query(sql, &[&id, &ids, &fences, &known]))?;
-        if rows.len() < ids.len() {
-            self.held.unsure(); // It looks again with its next turn.
-        }
         self.arm(&rows);
-        Ok(())
+        Ok(rows.len() == ids.len())
     }
 
     /// Makes jobs due that have waited for others: those that are named, and those that the round

@@ -503,6 +503,46 @@ fn the_server_may_restart_or_crash() {
     assert!(a.log().contains("again in"), "{}", a.log());
 }
 
+/// As when a synchronous standby or a disk is slow: the node gives connections up, and asks what it owns
+/// before the server has committed their calls.
+#[test]
+fn what_the_server_commits_after_its_connection_was_given_up_is_found() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let node = db.node("one");
+    let wait_for_standby = |names: &str| {
+        db.execute(&format!(
+            "ALTER SYSTEM SET synchronous_standby_names = '{names}'"
+        ));
+        db.execute("SELECT pg_reload_conf()");
+    };
+    db.execute(
+        "SELECT hwheel.schedule('series', every => '300 ms', sql => 'note', timeout => '1 s')",
+    );
+    db.wait("SELECT runs > 1 FROM hwheel.job");
+    wait_for_standby("nobody");
+    let waits = |call: &str, calls: i32| {
+        db.wait(&format!(
+            "SELECT count(*) >= {calls} FROM pg_stat_activity
+            WHERE wait_event = 'SyncRep' AND query LIKE '%hwheel.{call}(%'"
+        ));
+    };
+    waits("_fire", 1);
+    db.execute(
+        "SET synchronous_commit = local;
+        SELECT hwheel.schedule('k' || i, now() + interval '100 ms', sql => 'note') FROM generate_series(1, 10) i",
+    );
+    waits("_turn5", 1);
+    node.wait_for_log("hwheel-jobs one: the database has been silent");
+    assert!(node.log().contains("fire"), "{}", node.log());
+    waits("_turn5", 2);
+    wait_for_standby("");
+    db.wait("SELECT count(*) = 10 FROM hwheel.history");
+    let runs = db.number("SELECT runs FROM hwheel.job");
+    db.wait(&format!("SELECT runs > {runs} + 3 FROM hwheel.job"));
+    assert!(db.is("SELECT count(*) = count(DISTINCT (key, due)) FROM run"));
+}
+
 /// The server answers before it has written a commit, and then it crashes.
 #[test]
 fn a_run_whose_end_the_server_has_lost_is_made_again() {
