@@ -914,16 +914,19 @@ fn a_rate_goes_on_though_the_clock_goes_back() {
 fn leases_that_the_clock_has_left_behind_end() {
     let server = Server::start();
     let db = server.database().with_functions();
+    // A node claims the job long before it is due.
+    db.execute("UPDATE hwheel.settings SET window_length = '1 h'");
     let mut lost = db.node("lost");
     db.execute(
-        "SELECT hwheel.schedule('a', now() + interval '1 s', sql => 'note');
+        "SELECT hwheel.schedule('a', now() + interval '30 min', sql => 'note');
         SELECT hwheel.schedule('b', now(), queue => 'q', timeout => '1 s', max_attempts => 1)",
     );
     db.execute("SELECT hwheel.take('q')");
     db.wait("SELECT state = 'claimed' FROM hwheel.job WHERE key = 'a'");
     lost.kill();
     db.execute(
-        "UPDATE hwheel.node SET lease_until = lease_until + interval '1 h';
+        "UPDATE hwheel.job SET due = now() WHERE key = 'a';
+        UPDATE hwheel.node SET lease_until = lease_until + interval '1 h';
         UPDATE hwheel.job SET lease_until = lease_until + interval '1 h',
             fired_at = fired_at + interval '1 h' WHERE key = 'b'",
     );
