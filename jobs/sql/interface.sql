@@ -455,7 +455,10 @@ BEGIN
 	ELSIF octet_length(_schedule.tenant) NOT BETWEEN 1 AND 255 THEN
 		PERFORM hwheel._refuse('a tenant has 1 to 255 bytes');
 	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
-		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
+		IF _schedule.traceparent IS NOT NULL THEN
+			PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
+		END IF;
+		trace := NULL; -- Who schedules may not know of the setting.
 	END IF;
 	-- A call that has nothing to do would be a tenth of the work.
 	IF NOT hwheel._is_queue(_schedule.queue) THEN

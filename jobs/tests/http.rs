@@ -387,6 +387,14 @@ fn wrong_headers_and_traces_are_refused_without_their_text() {
         assert!(!refusal.contains("secret"), "{refusal}");
     }
     assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 0);
+    // The setting may be one of the database.
+    db.execute(
+        "SET hwheel.traceparent = 'junk';
+        SELECT hwheel.schedule('a', now() + interval '1 h', sql => 'note');
+        SELECT hwheel.schedule_many('{b,c}', ARRAY[now() + interval '1 h'], sql => 'note')",
+    );
+    let without = "SELECT count(*) = 3 FROM hwheel.job WHERE traceparent IS NULL";
+    assert!(db.is(without));
 }
 
 #[test]
