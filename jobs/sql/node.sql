@@ -588,6 +588,9 @@ BEGIN
 		IF pg_catalog.current_setting('transaction_timeout', true) OPERATOR(pg_catalog.<>) '0' THEN
 			PERFORM hwheel._no_transaction_timeout();
 		END IF;
+		IF pg_catalog.current_setting('exit_on_error') OPERATOR(pg_catalog.<>) 'off' THEN
+			PERFORM pg_catalog.set_config('exit_on_error', 'off', false);
+		END IF;
 		-- Its own role may not call the next one.
 		IF session_user OPERATOR(pg_catalog.<>) my_name
 			OR pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none' THEN
@@ -627,7 +630,8 @@ CREATE OR REPLACE FUNCTION hwheel._until(budget interval, over timestamptz) RETU
 LANGUAGE plpgsql AS $$
 BEGIN
 	RESET ALL; -- What _fire() has set for itself.
-	PERFORM hwheel._no_transaction_timeout();
+	-- An error of a job ends no session, whatever the database says.
+	PERFORM hwheel._no_transaction_timeout(), pg_catalog.set_config('exit_on_error', 'off', false);
 	RETURN CASE WHEN budget IS NOT NULL
 		THEN least(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) budget, over) END;
 END $$;
@@ -689,7 +693,7 @@ BEGIN
 	PERFORM pg_catalog.set_config('statement_timeout', time_limit, false),
 		pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
 		pg_catalog.set_config('idle_session_timeout', '0', false), pg_catalog.set_config('jit', 'off', true),
-		hwheel._no_transaction_timeout();
+		pg_catalog.set_config('exit_on_error', 'off', false), hwheel._no_transaction_timeout();
 	RETURN QUERY SELECT * FROM hwheel._fired(ids, fences, nexts, skips, wanted, places, outcomes,
 		started);
 END $$;

@@ -23,7 +23,8 @@ use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 
 /// The protocol needs statements that see what others have committed. A pooler refuses
 /// this as an option of the start.
-/// A session waits for the next job, which may take long. The last setting is one of PostgreSQL 17: each
+/// A session waits for the next job, which may take long. The functions of the schema catch errors, which
+/// must not end the session. The last setting is one of PostgreSQL 17: each
 /// call has a limit, and the node knows it. Without the triggers a run whose job was scheduled again
 /// meanwhile would lose the new one. Only a superuser may switch them on again. A job with a role begins
 /// with the rights of the user of the session, who may have another role by default.
@@ -36,6 +37,7 @@ const SETTINGS: &str = "DO $$ BEGIN
     SET ROLE NONE;
     SET default_transaction_isolation = 'read committed';
     SET idle_session_timeout = 0;
+    SET exit_on_error = off;
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
     WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
 

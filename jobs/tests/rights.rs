@@ -689,3 +689,35 @@ fn a_node_runs_jobs_with_roles_though_its_user_has_a_role_by_default() {
         "a: node, a boss: boss, b: node, b boss: boss"
     );
 }
+
+/// The node catches errors, and such a setting makes each error the end of its session.
+#[test]
+fn an_error_ends_no_session_of_a_node_whatever_the_database_says() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    db.execute(
+        "CREATE FUNCTION boss.look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql
+            AS 'INSERT INTO public.loot VALUES (key, current_user)';
+        CREATE FUNCTION boss.fail(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql
+            AS $$ BEGIN RAISE 'no'; END $$;
+        DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET exit_on_error = on', current_database()); END $$;",
+    );
+    let node = Database {
+        server: &server,
+        url: url(&db, "node"),
+    }
+    .node("n");
+    for key in ["a", "b"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('{key} boss ' || f, now(), sql => 'boss.' || f, run_as => 'boss',
+                max_attempts => 1) FROM unnest('{{look,fail}}'::text[]) f;
+            SELECT hwheel.schedule('{key} ' || f, now(), sql => 'boss.' || f, max_attempts => 1)
+                FROM unnest('{{look,fail}}'::text[]) f"
+        ));
+        db.wait("SELECT count(*) = 0 FROM hwheel.job WHERE state <> 'dead'");
+    }
+    let errors = "SELECT string_agg(DISTINCT last_error, ' ') || count(*) FROM hwheel.job";
+    assert_eq!(db.text(errors), "no (P0001)4");
+    assert_eq!(db.number("SELECT count(*) FROM loot"), 4);
+    assert!(!node.log().contains("FATAL"), "{}", node.log());
+}
