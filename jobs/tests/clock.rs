@@ -115,3 +115,34 @@ fn the_clock_of_a_node_may_be_wrong_and_may_step() {
     // It kept its lease all the time.
     assert_eq!(db.number("SELECT count(*) FROM hwheel.node"), 1);
 }
+
+/// README.md has the statement that makes due what ran or failed while the clock was ahead.
+#[test]
+fn what_ran_while_the_clock_was_ahead_is_found_by_its_last_start() {
+    let Some(clock) = Clock::new("+0s") else {
+        return;
+    };
+    let server = clock.env(|env| Server::start_with(&[], env));
+    let db = server.database().with_functions();
+    let _node = db.node("a");
+    db.execute(
+        "SELECT hwheel.schedule('every', every => '1 s', sql => 'note'),
+            hwheel.schedule('failed', now() + interval '1 h', sql => 'fail', backoff => '1 s'),
+            hwheel.schedule('later', now() + interval '3 days', sql => 'note')",
+    );
+    db.wait("SELECT runs > 1 FROM hwheel.job WHERE key = 'every'");
+    clock.set("+1d");
+    db.wait("SELECT attempts > 0 FROM hwheel.job WHERE key = 'failed'");
+    db.wait("SELECT due > now() - interval '5 s' FROM hwheel.job WHERE key = 'every'");
+    clock.set("+0s");
+    let is_away = "SELECT count(*) = 2 FROM hwheel.job
+        WHERE key <> 'later' AND due BETWEEN now() + interval '23 h' AND now() + interval '25 h'";
+    db.wait(is_away);
+    db.execute("SELECT hwheel.move(key, now()) FROM hwheel.job WHERE fired_at > now()");
+    let runs = db.number("SELECT runs FROM hwheel.job WHERE key = 'every'");
+    db.wait(&format!(
+        "SELECT runs > {runs} + 2 FROM hwheel.job WHERE key = 'every'"
+    ));
+    db.wait("SELECT fired_at < now() FROM hwheel.job WHERE key = 'failed'");
+    assert!(db.is("SELECT due > now() + interval '2 days' FROM hwheel.job WHERE key = 'later'"));
+}
