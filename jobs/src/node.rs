@@ -614,7 +614,10 @@ impl Node {
                     let process = firing.lock().expect("no code panics with the lock");
                     if let Some(process) = *process {
                         log::info!("job {id} is cancelled: the server cancels its function");
-                        let sql = "SELECT pg_catalog.pg_cancel_backend($1)";
+                        // To cancel a commit that waits for a standby would not undo the commit, and would
+                        // show it before the standby has it.
+                        let sql = "SELECT pg_cancel_backend(a.pid) FROM pg_stat_get_activity($1) a
+                            WHERE a.wait_event IS DISTINCT FROM 'SyncRep'";
                         self.link.ask(|session| session.query(sql, &[&process]))?;
                     }
                 }

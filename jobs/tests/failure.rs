@@ -503,6 +503,14 @@ fn the_server_may_restart_or_crash() {
     assert!(a.log().contains("again in"), "{}", a.log());
 }
 
+/// From now on a commit waits for a standby with this name, whatever limit of time it has.
+fn commits_wait_for(db: &Database, standby: &str) {
+    db.execute(&format!(
+        "ALTER SYSTEM SET synchronous_standby_names = '{standby}'"
+    ));
+    db.execute("SELECT pg_reload_conf()");
+}
+
 /// As when a synchronous standby or a disk is slow: the node gives connections up, and asks what it owns
 /// before the server has committed their calls.
 #[test]
@@ -510,17 +518,11 @@ fn what_the_server_commits_after_its_connection_was_given_up_is_found() {
     let server = Server::start();
     let db = server.database().with_functions();
     let node = db.node("one");
-    let wait_for_standby = |names: &str| {
-        db.execute(&format!(
-            "ALTER SYSTEM SET synchronous_standby_names = '{names}'"
-        ));
-        db.execute("SELECT pg_reload_conf()");
-    };
     db.execute(
         "SELECT hwheel.schedule('series', every => '300 ms', sql => 'note', timeout => '1 s')",
     );
     db.wait("SELECT runs > 1 FROM hwheel.job");
-    wait_for_standby("nobody");
+    commits_wait_for(&db, "nobody");
     let waits = |call: &str, calls: i32| {
         db.wait(&format!(
             "SELECT count(*) >= {calls} FROM pg_stat_activity
@@ -536,11 +538,36 @@ fn what_the_server_commits_after_its_connection_was_given_up_is_found() {
     node.wait_for_log("hwheel-jobs one: the database has been silent");
     assert!(node.log().contains("fire"), "{}", node.log());
     waits("_turn5", 2);
-    wait_for_standby("");
+    commits_wait_for(&db, "");
     db.wait("SELECT count(*) = 10 FROM hwheel.history");
     let runs = db.number("SELECT runs FROM hwheel.job");
     db.wait(&format!("SELECT runs > {runs} + 3 FROM hwheel.job"));
     assert!(db.is("SELECT count(*) = count(DISTINCT (key, due)) FROM run"));
+}
+
+/// To cancel its process would end the wait, and not undo the commit.
+#[test]
+fn a_cancelled_job_whose_commit_waits_for_a_standby_waits_on() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let node = db.node("one");
+    db.execute(
+        "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(2)';
+        SELECT hwheel.schedule('k', now(), sql => 'nap', alone => true)",
+    );
+    db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')");
+    commits_wait_for(&db, "nobody");
+    let waits = "SELECT count(*) = 1 FROM pg_stat_activity
+        WHERE wait_event = 'SyncRep' AND query LIKE '%hwheel._fire(%'";
+    db.wait(waits);
+    db.execute("SET synchronous_commit = local; SELECT hwheel.cancel('k')");
+    node.wait_for_log("the server cancels its function");
+    sleep(Duration::from_millis(500));
+    assert!(db.is(waits), "the commit does not wait");
+    assert_eq!(db.number("SELECT count(*) FROM run"), 0);
+    commits_wait_for(&db, "");
+    db.all_done_once();
 }
 
 /// The server answers before it has written a commit, and then it crashes.
