@@ -484,6 +484,8 @@ pub struct Link {
     preparation: String,
     keeps_statements: bool,
     session: Option<Session>,
+    /// The session is another one than when somebody last asked.
+    is_another: bool,
     backoff: Backoff,
     /// The limit of a call.
     patience: Duration,
@@ -498,6 +500,7 @@ impl Link {
             preparation: String::new(),
             keeps_statements: true,
             session: None,
+            is_another: false,
             backoff: Backoff::new(),
             patience: CALL,
         }
@@ -557,6 +560,7 @@ impl Link {
                 silent,
                 process: None,
             });
+            self.is_another = true;
         }
         let session = self.session.as_mut().expect("just made");
         let answer = session.limit(limit).and_then(|()| ask(session));
@@ -569,6 +573,12 @@ impl Link {
             _ => {}
         }
         answer
+    }
+
+    /// Makes a connection if there is none. Returns whether it is another one than when this was last asked.
+    pub fn is_another(&mut self) -> Result<bool, Error> {
+        self.ask(|_| Ok(()))?;
+        Ok(std::mem::take(&mut self.is_another))
     }
 
     /// The link does its work: the next wait is short again.

@@ -649,6 +649,10 @@ impl Node {
     /// Claims what is due within the window, in one round through the queues. Returns whether
     /// there was anything, and the longest time until the next claim.
     fn claim(&mut self, id: i64) -> Result<(bool, Duration), Error> {
+        // Another server may answer now, which lacks the last commits.
+        if self.link.is_another()? {
+            self.held.unsure();
+        }
         if self.held.must_ask(self.turn) {
             self.ask_for_all(id)?;
         }

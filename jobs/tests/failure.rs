@@ -631,6 +631,35 @@ fn a_series_goes_on_at_a_server_that_lacks_the_last_commits() {
     db.wait("SELECT bool_and(runs > 3) FROM hwheel.job");
 }
 
+/// The same if the connection on which the node claims was not the one that was lost.
+#[test]
+fn a_series_goes_on_at_another_server_that_no_call_of_a_claim_has_missed() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute("SELECT hwheel.schedule('sql', every => '700 ms', sql => 'note')");
+    db.wait("SELECT bool_and(runs > 1 AND state = 'claimed') FROM hwheel.job");
+    let process: i32 = db.value(
+        "SELECT pid FROM pg_stat_activity
+        WHERE application_name = 'hwheel-jobs one lease' AND datname = current_database()",
+    );
+    // SAFETY: no memory is passed.
+    let signal = |signal| assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+    signal(libc::SIGSTOP);
+    // Only a job that is armed may be changed like that.
+    db.wait(
+        "WITH lacks AS (UPDATE hwheel.job SET fence = fence - 5, runs = 0
+            WHERE state = 'claimed' AND due > now() + interval '200 ms' RETURNING 1)
+        SELECT count(*) = 1 FROM lacks",
+    );
+    // The node has given that call up.
+    db.wait(&format!(
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid <> {process}
+            AND application_name = 'hwheel-jobs one lease' AND datname = current_database()"
+    ));
+    signal(libc::SIGCONT);
+    db.wait("SELECT bool_and(runs > 3) FROM hwheel.job");
+}
+
 #[test]
 fn a_lease_may_become_shorter_under_nodes_that_run() {
     let db = database();
