@@ -1,17 +1,17 @@
 //! Connections to the database: statements, deadlines, errors, back-off.
 
 use crate::connect::Config;
+use jiff::Timestamp;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::future::{poll_fn, Future as _};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Poll;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{channel, error::TrySendError, Receiver};
 use tokio::sync::Notify;
@@ -65,19 +65,56 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(2);
 /// it, so relaxed is enough.
 static SILENT: AtomicU64 = AtomicU64::new(0);
 
+/// While the server is at work on this number of calls that were given up, a link makes no new connection.
+/// A call that waits for a synchronous standby, or for a disk, has no limit of time, and the end of its
+/// connection does not end it.
+const MOST_GIVEN_UP: usize = 4;
+
+/// A message that was under way when its connection ended has reached the server after this time, or never
+/// does.
+const UNDER_WAY: Duration = Duration::from_secs(15);
+
+/// A process of the server whose connection has ended with a call.
+struct GivenUp {
+    process: Process,
+    /// What the last look has shown. None: there was none.
+    seen: Option<Seen>,
+}
+
+enum Seen {
+    AtWork,
+    /// Since then. The message of the call may still be under way.
+    Idle(Instant),
+}
+
+/// The processes that may still be at work on a call.
+static GIVEN_UP: Mutex<Vec<GivenUp>> = Mutex::new(Vec::new());
+
+fn given_up() -> MutexGuard<'static, Vec<GivenUp>> {
+    GIVEN_UP.lock().expect("no code panics with the lock")
+}
+
+/// The number of calls that were given up, and that the server was at work on at the last look.
+pub fn calls_given_up() -> usize {
+    let is_at_work = |one: &&GivenUp| matches!(one.seen, Some(Seen::AtWork));
+    given_up().iter().filter(is_at_work).count()
+}
+
 /// Why a call has no answer.
 #[derive(Debug)]
 pub enum Error {
     Postgres(tokio_postgres::Error),
     /// The server has been silent for this time.
     Silent(Duration),
+    /// The server is at work on this number of calls that were given up, so there is no new connection.
+    Crowded(usize),
 }
 
 impl Error {
     pub fn code(&self) -> Option<&SqlState> {
         match self {
             Error::Postgres(e) => e.code(),
-            Error::Silent(_) => None,
+            Error::Silent(_) | Error::Crowded(_) => None,
         }
     }
 }
@@ -300,6 +337,11 @@ pub fn describe(error: &Error) -> String {
     let error = match error {
         Error::Postgres(error) => error,
         Error::Silent(time) => return format!("the database has been silent for {time:?}"),
+        Error::Crowded(calls) => {
+            return format!(
+                "the server is still at work on {calls} calls that this node has given up"
+            )
+        }
     };
     if let Some(db) = error.as_db_error() {
         let message: String = db.message().chars().take(LONGEST_TEXT).collect();
@@ -331,7 +373,7 @@ pub enum Failure {
 pub fn failure(error: &Error) -> Failure {
     let db = match error {
         Error::Postgres(error) => error.as_db_error(),
-        Error::Silent(_) => None,
+        Error::Silent(_) | Error::Crowded(_) => None,
     };
     let Some(db) = db else {
         return Failure::Connection;
@@ -416,22 +458,59 @@ pub struct Session {
     limit: Option<Duration>,
     /// The value of SILENT before this connection was made.
     silent: u64,
-    /// The process of the server, if somebody has asked for it.
-    process: Option<i32>,
+    process: Process,
 }
+
+/// A process of the server: its number, and when it began. A later process may get the same number.
+type Process = (i32, Timestamp);
 
 impl Session {
     /// The number of the process of the server.
-    pub fn process(&mut self) -> Result<i32, Error> {
-        if let Some(process) = self.process {
-            return Ok(process);
+    pub fn process(&self) -> i32 {
+        self.process.0
+    }
+
+    /// Looks which calls that were given up the server may still be at work on.
+    fn look_at_given_up(&mut self) -> Result<(), Error> {
+        let processes: Vec<Process> = given_up().iter().map(|one| one.process).collect();
+        if processes.is_empty() {
+            return Ok(());
         }
+        let numbers: Vec<i32> = processes.iter().map(|(number, _)| *number).collect();
+        // Without an operator: the session may have the path of the database.
+        let sql = "SELECT a.pid, a.backend_start, a.state FROM pg_catalog.unnest($1) p,
+            LATERAL pg_catalog.pg_stat_get_activity(p) a";
         let rows = self
             .client
-            .query_once("SELECT pg_catalog.pg_backend_pid()", &[])?;
-        let process = rows[0].get(0);
-        self.process = Some(process);
-        Ok(process)
+            .query_once(sql, &[(&numbers, Type::INT4_ARRAY)])?;
+        let states: HashMap<i32, (Option<Timestamp>, Option<&str>)> = rows
+            .iter()
+            .map(|row| (row.get(0), (row.get(1), row.get(2))))
+            .collect();
+        // Those that were given up meanwhile are not among them.
+        given_up().retain_mut(|one| {
+            if !processes.contains(&one.process) {
+                return true;
+            }
+            let (number, began) = one.process;
+            let Some((start, state)) = states.get(&number) else {
+                return false;
+            };
+            let since = match (state, &one.seen) {
+                (Some("idle"), Some(Seen::Idle(since))) => Some(*since),
+                (Some("idle"), _) => Some(Instant::now()),
+                _ => None,
+            };
+            one.seen = Some(since.map_or(Seen::AtWork, Seen::Idle));
+            *start == Some(began) && since.is_none_or(|since| since.elapsed() < UNDER_WAY)
+        });
+        Ok(())
+    }
+
+    /// Looks like the function of that name, and returns whether the server is at work on none.
+    pub fn has_ended_all(&mut self) -> Result<bool, Error> {
+        self.look_at_given_up()?;
+        Ok(given_up().is_empty())
     }
 
     /// Limits the time of each statement.
@@ -541,38 +620,68 @@ impl Link {
         let silent = SILENT.load(Relaxed);
         let is_new = self.session.as_ref().is_none_or(|s| s.silent != silent);
         if is_new {
-            self.session = None;
-            let mut client = connect(&self.config, &self.name)?;
-            client.batch_execute(SETTINGS)?;
-            // The functions of jobs have the path of the session, and the calls that run them
-            // need none.
-            if self.keeps_statements {
-                client.batch_execute(&format!(
-                    "SET {PATH}; SET jit = off; SET hwheel.word = '{}'",
-                    word()
-                ))?;
-            }
-            client.batch_execute(&self.preparation)?;
-            self.session = Some(Session {
-                client,
-                statements: self.keeps_statements.then(HashMap::new),
-                limit: None,
-                silent,
-                process: None,
+            let doubted = self.session.take();
+            self.session = Some(match (self.make(silent), doubted) {
+                (Ok(session), _) => {
+                    self.is_another = true;
+                    session
+                }
+                // It may still work, and is not one more.
+                (Err(Error::Crowded(_)), Some(doubted)) => Session { silent, ..doubted },
+                (Err(e), _) => return Err(e),
             });
-            self.is_another = true;
         }
         let session = self.session.as_mut().expect("just made");
         let answer = session.limit(limit).and_then(|()| ask(session));
         match &answer {
             // The connection was the trouble, and it works again.
             Ok(_) if is_new => self.backoff.reset(),
-            Err(e) if failure(e) == Failure::Connection => self.session = None,
+            Err(e) if failure(e) == Failure::Connection => {
+                let process = session.process;
+                given_up().push(GivenUp {
+                    process,
+                    seen: None,
+                });
+                self.session = None;
+            }
             // Another server may be the one that accepts writes now.
             Err(e) if e.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => self.session = None,
             _ => {}
         }
         answer
+    }
+
+    /// Makes a connection, unless the server is at work on too many calls.
+    fn make(&self, silent: u64) -> Result<Session, Error> {
+        let mut client = connect(&self.config, &self.name)?;
+        client.batch_execute(SETTINGS)?;
+        let sql = "SELECT a.pid, a.backend_start
+            FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) a";
+        let rows = client.query_once(sql, &[])?;
+        let mut session = Session {
+            client,
+            statements: self.keeps_statements.then(HashMap::new),
+            limit: None,
+            silent,
+            process: (rows[0].get(0), rows[0].get(1)),
+        };
+        // A pooler may have passed a process on that has ended its call.
+        given_up().retain(|one| one.process != session.process);
+        session.look_at_given_up()?;
+        let calls = calls_given_up();
+        if calls >= MOST_GIVEN_UP {
+            return Err(Error::Crowded(calls));
+        }
+        // The functions of jobs have the path of the session, and the calls that run them
+        // need none.
+        if self.keeps_statements {
+            session.client.batch_execute(&format!(
+                "SET {PATH}; SET jit = off; SET hwheel.word = '{}'",
+                word()
+            ))?;
+        }
+        session.client.batch_execute(&self.preparation)?;
+        Ok(session)
     }
 
     /// Makes a connection if there is none. Returns whether it is another one than when this was last asked.

@@ -126,12 +126,7 @@ struct Lost {
     at: Instant,
     /// When the node last asked for what it owns. None: it has not asked since.
     asked: Option<Instant>,
-    /// The transactions that were open when it first asked have numbers below this one.
-    below: i64,
 }
-
-/// A call that has not got the number of a transaction within this time gets none any more.
-const UNNUMBERED: Duration = Duration::from_secs(15);
 
 /// The lease of the node.
 struct Lease {
@@ -622,6 +617,18 @@ impl Held {
 
     /// Whether the node can run jobs, in a line. The error says why not.
     pub fn health(&self) -> Result<String, String> {
+        let calls = crate::db::calls_given_up();
+        let add = |line| {
+            if calls > 0 {
+                format!("{line}; the server is still at work on {calls} calls that it has given up")
+            } else {
+                line
+            }
+        };
+        self.lease().map(add).map_err(add)
+    }
+
+    fn lease(&self) -> Result<String, String> {
         let state = self.lock();
         if state.is_closing {
             return Err("the node is closing".to_owned());
@@ -646,7 +653,6 @@ impl Held {
         self.lock().lost = Some(Lost {
             at: Instant::now(),
             asked: None,
-            below: 0,
         });
     }
 
@@ -657,19 +663,15 @@ impl Held {
         lost.is_some_and(|lost| lost.asked.is_none_or(|asked| asked.elapsed() >= turn))
     }
 
-    /// The node has asked. Before that, at this time or later, the lowest number of an open transaction
-    /// was `lowest`, and `next` was given to none. It asks no more when the call whose answer was lost has
-    /// ended. Not all: it has to ask again.
-    pub fn asked(&self, at: Instant, lowest: i64, next: i64, is_all: bool) {
+    /// The node has asked, at this time or later. Not all: it has to ask again.
+    pub fn asked(&self, at: Instant, is_all: bool) {
         let mut state = self.lock();
+        // Another one may be lost meanwhile.
         let Some(lost) = state.lost.as_mut().filter(|lost| lost.at <= at) else {
-            return; // Another one was lost meanwhile.
+            return;
         };
-        if lost.asked.is_none() {
-            lost.below = next;
-        }
         lost.asked = Some(at);
-        if is_all && lowest >= lost.below && lost.at.elapsed() >= UNNUMBERED {
+        if is_all {
             state.lost = None;
         }
     }

@@ -80,7 +80,7 @@ pub fn install(config: &Config) -> Result<(), String> {
 fn describe_with_place(error: &Error) -> String {
     let place = match error {
         Error::Postgres(e) => e.as_db_error().and_then(DbError::where_),
-        Error::Silent(_) => None,
+        Error::Silent(_) | Error::Crowded(_) => None,
     };
     let line = place.and_then(|place| place.lines().next());
     describe(error) + &line.map_or(String::new(), |line| format!(": {line}"))

@@ -57,7 +57,7 @@
 //! become `waiting`. An owner that lives may have missed the answer of a call, and a server that has
 //! crashed may have lost its last commits: after every lost connection a node asks for all that it owns
 //! and arms what it does not know. The server may commit the lost call later than it answers that, so the
-//! node asks again once per turn, until all transactions have ended that were open when it first asked.
+//! node asks again once per turn, until the server's processes of the lost connections have ended.
 //! The notifications only make a node look earlier than at its next turn: whoever may connect
 //! can send them, so a node believes none.
 //!

@@ -754,12 +754,11 @@ impl Node {
 
     /// Asks for all that the node owns, because an answer was lost, and arms what it does not know. The
     /// server may commit that call later than it answers this one, as when its disk or a synchronous
-    /// standby is slow. So the node asks again until the transactions have ended that are open now.
+    /// standby is slow. So the node asks again until the server is at work on no call that was given up.
     fn ask_for_all(&mut self, id: i64) -> Result<(), Error> {
         let asked = Instant::now();
-        let sql = "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint
-            FROM pg_current_snapshot() s";
-        let open = self.link.ask(|session| session.query(sql, &[]))?;
+        // Before the next call, which then sees what they have committed.
+        let have_ended = self.link.ask(|session| session.has_ended_all())?;
         let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
         let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
         let is_all = self.refence(id, &rows)?;
@@ -772,8 +771,7 @@ impl Node {
         };
         let rows: Vec<Row> = rows.into_iter().filter(is_new).collect();
         self.arm(&rows);
-        self.held
-            .asked(asked, open[0].get(0), open[0].get(1), is_all);
+        self.held.asked(asked, have_ended && is_all);
         Ok(())
     }
 

@@ -95,7 +95,7 @@ fn alone(held: &Held, link: &mut Link, (job, step): (Job, Step)) {
     let firing = held.stops.fires(&fired[0].0);
     let set = |process| *firing.lock().expect("no code panics with the lock") = process;
     let answer = link.ask_within(limit, |session| {
-        set(Some(session.process()?));
+        set(Some(session.process()));
         let answer = call(session, &fired, true);
         // From here on this session does something else.
         set(None);

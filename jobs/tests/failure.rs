@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
-use support::{database, skip, Database, Server, Sql as _};
+use support::{database, get, metrics_address, skip, Database, Server, Sql as _};
 
 #[test]
 fn a_node_that_is_killed_passes_its_jobs_on() {
@@ -543,6 +543,43 @@ fn what_the_server_commits_after_its_connection_was_given_up_is_found() {
     let runs = db.number("SELECT runs FROM hwheel.job");
     db.wait(&format!("SELECT runs > {runs} + 3 FROM hwheel.job"));
     assert!(db.is("SELECT count(*) = count(DISTINCT (key, due)) FROM run"));
+}
+
+/// The end of a connection does not end a commit that waits.
+#[test]
+fn the_server_is_at_work_on_few_calls_that_a_node_has_given_up() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let node = db.node_with("one", &["--connections", "8", "--metrics", "127.0.0.1:0"]);
+    db.execute(
+        "SELECT hwheel.schedule('k' || i, every => '100 ms', sql => 'note', alone => true,
+            timeout => '1 s', max_attempts => 100) FROM generate_series(1, 16) i",
+    );
+    db.wait("SELECT bool_and(runs > 1) FROM hwheel.job");
+    commits_wait_for(&db, "nobody");
+    let mut client = db.client();
+    let end = Instant::now() + Duration::from_secs(25);
+    let mut most = 0;
+    while Instant::now() < end {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+            WHERE wait_event = 'SyncRep' AND application_name LIKE 'hwheel-jobs one%'";
+        most = client.one::<i64>(sql).max(most);
+        sleep(Duration::from_millis(100));
+    }
+    // One of each of 12 connections, and 3 more.
+    assert!(most <= 15, "{most} calls");
+    let health = get(&metrics_address(&node), "/healthz");
+    assert!(health.starts_with("HTTP/1.1 503 "), "{health}");
+    for text in [&health, &node.log()] {
+        assert!(text.contains("the server is still at work on "), "{text}");
+    }
+    commits_wait_for(&db, "");
+    let runs = db.number("SELECT min(runs) FROM hwheel.job");
+    db.wait(&format!("SELECT min(runs) > {runs} + 3 FROM hwheel.job"));
+    assert!(db.is("SELECT count(*) = count(DISTINCT (key, due)) FROM run"));
+    db.wait(
+        "SELECT count(*) <= 12 FROM pg_stat_activity WHERE application_name LIKE 'hwheel-jobs %'",
+    );
 }
 
 /// To cancel its process would end the wait, and not undo the commit.

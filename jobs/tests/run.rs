@@ -2,9 +2,8 @@
 
 mod support;
 
-use std::io::{Read, Write};
 use std::time::{Duration, Instant};
-use support::{database, Database, Node, Server, Sql as _, PROGRAM};
+use support::{database, get, metrics_address, Database, Server, Sql as _, PROGRAM};
 
 /// Runs of the job that are recorded in the table `run`.
 fn runs(db: &Database, key: &str) -> i64 {
@@ -541,22 +540,6 @@ fn each_line_about_a_job_has_its_number_and_its_key() {
     ] {
         node.wait_for_log(text);
     }
-}
-
-/// The answer to a request of a path.
-fn get(address: &str, path: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-fn metrics_address(node: &Node) -> String {
-    node.wait_for_log("metrics on http://127.0.0.1:");
-    let log = node.log();
-    let (_, rest) = log.split_once("metrics on http://").unwrap();
-    rest.split('/').next().unwrap().to_owned()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use postgres::{Client, GenericClient, NoTls, Row, SimpleQueryMessage};
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::{chown, MetadataExt as _};
 use std::os::unix::process::CommandExt;
@@ -457,6 +457,22 @@ impl Database<'_> {
             .envs(env.iter().copied());
         Node::start(&mut command, name)
     }
+}
+
+/// The answer to a request of a path.
+pub fn get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+pub fn metrics_address(node: &Node) -> String {
+    node.wait_for_log("metrics on http://127.0.0.1:");
+    let log = node.log();
+    let (_, rest) = log.split_once("metrics on http://").unwrap();
+    rest.split('/').next().unwrap().to_owned()
 }
 
 pub const PASSWORD: &str = "wrzl prmpft";
