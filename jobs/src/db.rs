@@ -65,9 +65,9 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(2);
 /// it, so relaxed is enough.
 static SILENT: AtomicU64 = AtomicU64::new(0);
 
-/// While the server is at work on this number of calls that were given up, a link makes no new connection.
-/// A call that waits for a synchronous standby, or for a disk, has no limit of time, and the end of its
-/// connection does not end it.
+/// While the server is at work on this number of calls that were given up and that no limit ends, a link
+/// makes no new connection. A call that waits for a synchronous standby, or for a disk, has no limit of time,
+/// and the end of its connection does not end it.
 const MOST_GIVEN_UP: usize = 4;
 
 /// A message that was under way when its connection ended has reached the server after this time, or never
@@ -77,12 +77,17 @@ const UNDER_WAY: Duration = Duration::from_secs(15);
 /// A process of the server whose connection has ended with a call.
 struct GivenUp {
     process: Process,
+    at: Instant,
+    /// After this time the server would have ended the call, if its limit did that.
+    left: Duration,
     /// What the last look has shown. None: there was none.
     seen: Option<Seen>,
 }
 
 enum Seen {
-    AtWork,
+    AtWork {
+        for_standby: bool,
+    },
     /// Since then. The message of the call may still be under way.
     Idle(Instant),
 }
@@ -94,10 +99,14 @@ fn given_up() -> MutexGuard<'static, Vec<GivenUp>> {
     GIVEN_UP.lock().expect("no code panics with the lock")
 }
 
-/// The number of calls that were given up, and that the server was at work on at the last look.
+/// The number of calls that were given up, that the server was at work on at the last look, and that no limit
+/// ends.
 pub fn calls_given_up() -> usize {
-    let is_at_work = |one: &&GivenUp| matches!(one.seen, Some(Seen::AtWork));
-    given_up().iter().filter(is_at_work).count()
+    let has_no_limit = |one: &&GivenUp| match one.seen {
+        Some(Seen::AtWork { for_standby }) => for_standby || one.at.elapsed() >= one.left,
+        _ => false,
+    };
+    given_up().iter().filter(has_no_limit).count()
 }
 
 /// Why a call has no answer.
@@ -478,31 +487,32 @@ impl Session {
         }
         let numbers: Vec<i32> = processes.iter().map(|(number, _)| *number).collect();
         // Without an operator: the session may have the path of the database.
-        let sql = "SELECT a.pid, a.backend_start, a.state FROM pg_catalog.unnest($1) p,
+        let sql =
+            "SELECT a.pid, a.backend_start, a.state, a.wait_event FROM pg_catalog.unnest($1) p,
             LATERAL pg_catalog.pg_stat_get_activity(p) a";
         let rows = self
             .client
             .query_once(sql, &[(&numbers, Type::INT4_ARRAY)])?;
-        let states: HashMap<i32, (Option<Timestamp>, Option<&str>)> = rows
-            .iter()
-            .map(|row| (row.get(0), (row.get(1), row.get(2))))
-            .collect();
+        let rows: HashMap<i32, &Row> = rows.iter().map(|row| (row.get(0), row)).collect();
         // Those that were given up meanwhile are not among them.
         given_up().retain_mut(|one| {
             if !processes.contains(&one.process) {
                 return true;
             }
             let (number, began) = one.process;
-            let Some((start, state)) = states.get(&number) else {
+            let Some(row) = rows.get(&number) else {
                 return false;
             };
+            let (start, state): (Option<Timestamp>, Option<&str>) = (row.get(1), row.get(2));
+            let event: Option<&str> = row.get(3);
             let since = match (state, &one.seen) {
                 (Some("idle"), Some(Seen::Idle(since))) => Some(*since),
                 (Some("idle"), _) => Some(Instant::now()),
                 _ => None,
             };
-            one.seen = Some(since.map_or(Seen::AtWork, Seen::Idle));
-            *start == Some(began) && since.is_none_or(|since| since.elapsed() < UNDER_WAY)
+            let for_standby = event == Some("SyncRep");
+            one.seen = Some(since.map_or(Seen::AtWork { for_standby }, Seen::Idle));
+            start == Some(began) && since.is_none_or(|since| since.elapsed() < UNDER_WAY)
         });
         Ok(())
     }
@@ -638,8 +648,12 @@ impl Link {
             Ok(_) if is_new => self.backoff.reset(),
             Err(e) if failure(e) == Failure::Connection => {
                 let process = session.process;
+                // A server is silent after the limit.
+                let is_over = matches!(e, Error::Silent(_));
                 given_up().push(GivenUp {
                     process,
+                    at: Instant::now(),
+                    left: if is_over { Duration::ZERO } else { limit },
                     seen: None,
                 });
                 self.session = None;

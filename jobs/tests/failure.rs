@@ -4,13 +4,13 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 use support::{database, get, metrics_address, skip, Database, Server, Sql as _};
@@ -392,6 +392,7 @@ fn a_limit_that_a_job_exceeds_is_its_own_error() {
 struct Proxy {
     port: u16,
     forgotten: Arc<AtomicU64>,
+    clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Proxy {
@@ -401,9 +402,12 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let forgotten = Arc::new(AtomicU64::new(0));
         let generation = forgotten.clone();
+        let clients = Arc::new(Mutex::new(Vec::new()));
+        let all = clients.clone();
         spawn(move || {
             for client in listener.incoming() {
                 let client: TcpStream = client.unwrap();
+                all.lock().unwrap().push(client.try_clone().unwrap());
                 let server = UnixStream::connect(&socket).unwrap();
                 let born = generation.load(Ordering::SeqCst);
                 let (there, back) = (generation.clone(), generation.clone());
@@ -412,7 +416,19 @@ impl Proxy {
                 spawn(move || pass(server, client, born, &back));
             }
         });
-        Proxy { port, forgotten }
+        Proxy {
+            port,
+            forgotten,
+            clients,
+        }
+    }
+
+    /// The connections end for the clients, and not for the server.
+    fn end_all(&self) {
+        for client in self.clients.lock().unwrap().drain(..) {
+            // One may have ended before.
+            let _ = client.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -450,6 +466,33 @@ fn a_connection_that_has_become_silent_is_replaced() {
     db.spread(8, 1.0);
     node.wait_for_log("the database has been silent for");
     db.all_done_once();
+}
+
+/// The server does not look for the end of a connection while a function runs.
+#[test]
+fn functions_that_may_take_long_keep_no_connection_from_being_made() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let proxy = Proxy::new(&server);
+    let name = db.text("SELECT current_database()");
+    let url = format!(
+        "host=127.0.0.1 port={} user=postgres dbname={name}",
+        proxy.port
+    );
+    let _node = db.spawn_in("a", &["--connections", "8"], &[("DATABASE_URL", &url)]);
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    db.execute(
+        "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(300)';
+        SELECT hwheel.schedule('k' || i, now(), sql => 'nap', alone => true, timeout => '10 min')
+            FROM generate_series(1, 5) i",
+    );
+    let run = "SELECT count(*) = 5 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    db.wait(run);
+    proxy.end_all();
+    db.execute("SELECT hwheel.schedule('next', now(), sql => 'note')");
+    db.wait("SELECT EXISTS (SELECT FROM run WHERE key = 'next')");
+    assert!(db.is(run), "the server has ended functions");
 }
 
 /// After a lost answer a node may hold a job twice. The calls of a node of version 1, by
