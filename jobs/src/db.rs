@@ -505,10 +505,11 @@ impl Session {
             };
             let (start, state): (Option<Timestamp>, Option<&str>) = (row.get(1), row.get(2));
             let event: Option<&str> = row.get(3);
-            let since = match (state, &one.seen) {
-                (Some("idle"), Some(Seen::Idle(since))) => Some(*since),
-                (Some("idle"), _) => Some(Instant::now()),
-                _ => None,
+            // The state says less if the server does not track it, in a transaction, or amid a message.
+            let is_idle = state == Some("idle") || event == Some("ClientRead");
+            let since = match &one.seen {
+                Some(Seen::Idle(since)) if is_idle => Some(*since),
+                _ => is_idle.then(Instant::now),
             };
             let for_standby = event == Some("SyncRep");
             one.seen = Some(since.map_or(Seen::AtWork { for_standby }, Seen::Idle));

@@ -495,6 +495,32 @@ fn functions_that_may_take_long_keep_no_connection_from_being_made() {
     assert!(db.is(run), "the server has ended functions");
 }
 
+/// Its processes wait for clients that are no longer there, and the server does not say that they are idle.
+#[test]
+fn a_server_that_tracks_no_state_may_keep_lost_connections() {
+    let server = Server::start_with(&["track_activities = off"], &[]);
+    let db = server.database().with_functions();
+    let proxy = Proxy::new(&server);
+    let name = db.text("SELECT current_database()");
+    let url = format!(
+        "host=127.0.0.1 port={} user=postgres dbname={name}",
+        proxy.port
+    );
+    let _node = db.spawn_in("a", &[], &[("DATABASE_URL", &url)]);
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    let runs = |more: i64| {
+        let runs = db.number("SELECT runs FROM hwheel.job") + more;
+        db.wait(&format!("SELECT runs > {runs} FROM hwheel.job"));
+    };
+    db.execute("SELECT hwheel.schedule('series', every => '100 ms', sql => 'note')");
+    runs(1);
+    proxy.end_all();
+    // The limits of the calls that find this end meanwhile.
+    runs(130);
+    proxy.end_all();
+    runs(3);
+}
+
 /// After a lost answer a node may hold a job twice. The calls of a node of version 1, by
 /// hand.
 #[test]
