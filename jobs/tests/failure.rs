@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
-use support::{database, get, metrics_address, skip, Database, Server, Sql as _};
+use support::{database, get, metrics_address, skip, Database, Node, Server, Sql as _};
 
 #[test]
 fn a_node_that_is_killed_passes_its_jobs_on() {
@@ -423,6 +423,18 @@ impl Proxy {
         }
     }
 
+    /// A node whose connections pass here.
+    fn node(&self, db: &Database, arguments: &[&str]) -> Node {
+        let name = db.text("SELECT current_database()");
+        let url = format!(
+            "host=127.0.0.1 port={} user=postgres dbname={name}",
+            self.port
+        );
+        let node = db.spawn_in("a", arguments, &[("DATABASE_URL", &url)]);
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+        node
+    }
+
     /// The connections end for the clients, and not for the server.
     fn end_all(&self) {
         for client in self.clients.lock().unwrap().drain(..) {
@@ -448,13 +460,7 @@ fn pass(mut from: impl Read, mut to: impl Write, born: u64, generation: &AtomicU
 fn a_connection_that_has_become_silent_is_replaced() {
     let db = database();
     let proxy = Proxy::new(db.server);
-    let name = db.text("SELECT current_database()");
-    let url = format!(
-        "host=127.0.0.1 port={} user=postgres dbname={name}",
-        proxy.port
-    );
-    let node = db.spawn_in("a", &[], &[("DATABASE_URL", &url)]);
-    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    let node = proxy.node(&db, &[]);
     db.execute(
         "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
         'SELECT note(key, due, payload), pg_sleep(2)';
@@ -468,19 +474,19 @@ fn a_connection_that_has_become_silent_is_replaced() {
     db.all_done_once();
 }
 
+/// Each series runs more often than this number of times from now on.
+fn all_run_on(db: &Database, more: i64) {
+    let runs = db.number("SELECT min(runs) FROM hwheel.job") + more;
+    db.wait(&format!("SELECT min(runs) > {runs} FROM hwheel.job"));
+}
+
 /// The server does not look for the end of a connection while a function runs.
 #[test]
 fn functions_that_may_take_long_keep_no_connection_from_being_made() {
     let server = Server::start();
     let db = server.database().with_functions();
     let proxy = Proxy::new(&server);
-    let name = db.text("SELECT current_database()");
-    let url = format!(
-        "host=127.0.0.1 port={} user=postgres dbname={name}",
-        proxy.port
-    );
-    let _node = db.spawn_in("a", &["--connections", "8"], &[("DATABASE_URL", &url)]);
-    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    let _node = proxy.node(&db, &["--connections", "8"]);
     db.execute(
         "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
         'SELECT note(key, due, payload), pg_sleep(300)';
@@ -501,24 +507,14 @@ fn a_server_that_tracks_no_state_may_keep_lost_connections() {
     let server = Server::start_with(&["track_activities = off"], &[]);
     let db = server.database().with_functions();
     let proxy = Proxy::new(&server);
-    let name = db.text("SELECT current_database()");
-    let url = format!(
-        "host=127.0.0.1 port={} user=postgres dbname={name}",
-        proxy.port
-    );
-    let _node = db.spawn_in("a", &[], &[("DATABASE_URL", &url)]);
-    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
-    let runs = |more: i64| {
-        let runs = db.number("SELECT runs FROM hwheel.job") + more;
-        db.wait(&format!("SELECT runs > {runs} FROM hwheel.job"));
-    };
+    let _node = proxy.node(&db, &[]);
     db.execute("SELECT hwheel.schedule('series', every => '100 ms', sql => 'note')");
-    runs(1);
+    all_run_on(&db, 1);
     proxy.end_all();
     // The limits of the calls that find this end meanwhile.
-    runs(130);
+    all_run_on(&db, 130);
     proxy.end_all();
-    runs(3);
+    all_run_on(&db, 3);
 }
 
 /// After a lost answer a node may hold a job twice. The calls of a node of version 1, by
@@ -613,8 +609,7 @@ fn what_the_server_commits_after_its_connection_was_given_up_is_found() {
     );
     commits_wait_for(&db, "");
     db.wait("SELECT count(*) = 10 FROM hwheel.history");
-    let runs = db.number("SELECT runs FROM hwheel.job");
-    db.wait(&format!("SELECT runs > {runs} + 3 FROM hwheel.job"));
+    all_run_on(&db, 3);
     assert!(db.is("SELECT count(*) = count(DISTINCT (key, due)) FROM run"));
 }
 
@@ -647,8 +642,7 @@ fn the_server_is_at_work_on_few_calls_that_a_node_has_given_up() {
         assert!(text.contains("the server is still at work on "), "{text}");
     }
     commits_wait_for(&db, "");
-    let runs = db.number("SELECT min(runs) FROM hwheel.job");
-    db.wait(&format!("SELECT min(runs) > {runs} + 3 FROM hwheel.job"));
+    all_run_on(&db, 3);
     assert!(db.is("SELECT count(*) = count(DISTINCT (key, due)) FROM run"));
     db.wait(
         "SELECT count(*) <= 12 FROM pg_stat_activity WHERE application_name LIKE 'hwheel-jobs %'",
