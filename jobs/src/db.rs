@@ -77,10 +77,9 @@ const UNDER_WAY: Duration = Duration::from_secs(15);
 /// A process of the server whose connection has ended with a call.
 struct GivenUp {
     process: Process,
-    at: Instant,
-    /// After this time the server would have ended the call, if its limit did that.
-    left: Duration,
-    /// What the last look has shown. None: there was none.
+    /// By then the limit of the call has ended it, unless no limit does.
+    over: Instant,
+    /// The state of the process at the last look; `None` before the first one.
     seen: Option<Seen>,
 }
 
@@ -103,7 +102,7 @@ fn given_up() -> MutexGuard<'static, Vec<GivenUp>> {
 /// ends.
 pub fn calls_given_up() -> usize {
     let has_no_limit = |one: &&GivenUp| match one.seen {
-        Some(Seen::AtWork { for_standby }) => for_standby || one.at.elapsed() >= one.left,
+        Some(Seen::AtWork { for_standby }) => for_standby || Instant::now() >= one.over,
         _ => false,
     };
     given_up().iter().filter(has_no_limit).count()
@@ -650,11 +649,13 @@ impl Link {
             Err(e) if failure(e) == Failure::Connection => {
                 let process = session.process;
                 // A server is silent after the limit.
-                let is_over = matches!(e, Error::Silent(_));
+                let left = match e {
+                    Error::Silent(_) => Duration::ZERO,
+                    _ => limit,
+                };
                 given_up().push(GivenUp {
                     process,
-                    at: Instant::now(),
-                    left: if is_over { Duration::ZERO } else { limit },
+                    over: Instant::now() + left,
                     seen: None,
                 });
                 self.session = None;
