@@ -458,7 +458,7 @@ BEGIN
 		IF _schedule.traceparent IS NOT NULL THEN
 			PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
 		END IF;
-		trace := NULL; -- Who schedules may not know of the setting.
+		trace := NULL; -- The caller may not know of the setting.
 	END IF;
 	-- A call that has nothing to do would be a tenth of the work.
 	IF NOT hwheel._is_queue(_schedule.queue) THEN

@@ -87,7 +87,7 @@ enum Seen {
     AtWork {
         for_standby: bool,
     },
-    /// Since then. The message of the call may still be under way.
+    /// Since that time. The message of the call may still be under way.
     Idle(Instant),
 }
 
@@ -478,7 +478,7 @@ impl Session {
         self.process.0
     }
 
-    /// Looks which calls that were given up the server may still be at work on.
+    /// Finds the calls that were given up and that the server may still be at work on.
     fn look_at_given_up(&mut self) -> Result<(), Error> {
         let processes: Vec<Process> = given_up().iter().map(|one| one.process).collect();
         if processes.is_empty() {
@@ -517,7 +517,7 @@ impl Session {
         Ok(())
     }
 
-    /// Looks like the function of that name, and returns whether the server is at work on none.
+    /// Looks again which of these calls the server may still be at work on. True if there is none.
     pub fn has_ended_all(&mut self) -> Result<bool, Error> {
         self.look_at_given_up()?;
         Ok(given_up().is_empty())
@@ -573,7 +573,7 @@ pub struct Link {
     preparation: String,
     keeps_statements: bool,
     session: Option<Session>,
-    /// The session is another one than when somebody last asked.
+    /// The session was made after the last call of the function of this name.
     is_another: bool,
     backoff: Backoff,
     /// The limit of a call.
@@ -636,7 +636,7 @@ impl Link {
                     self.is_another = true;
                     session
                 }
-                // It may still work, and is not one more.
+                // The doubted session may still work, and adds no process to the server.
                 (Err(Error::Crowded(_)), Some(doubted)) => Session { silent, ..doubted },
                 (Err(e), _) => return Err(e),
             });
@@ -700,7 +700,8 @@ impl Link {
         Ok(session)
     }
 
-    /// Makes a connection if there is none. Returns whether it is another one than when this was last asked.
+    /// Makes a connection if there is none. True if the connection was made after the last call of this
+    /// function.
     pub fn is_another(&mut self) -> Result<bool, Error> {
         self.ask(|_| Ok(()))?;
         Ok(std::mem::take(&mut self.is_another))

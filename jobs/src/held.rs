@@ -121,10 +121,10 @@ struct State {
     lease: Option<Lease>,
 }
 
-/// An answer that was lost. The server may still be at work on that call, and commit it at any time later.
+/// A lost answer. The server may still be at work on the call, and may commit it at any later time.
 struct Lost {
     at: Instant,
-    /// When the node last asked for what it owns. None: it has not asked since.
+    /// When the node last asked for all that it owns; `None` if it has not asked since.
     asked: Option<Instant>,
 }
 
@@ -214,7 +214,8 @@ impl Held {
         state.armed.get(&id).is_some_and(|job| job.fence == fence)
     }
 
-    /// The jobs that are armed or due: the latest fence of each, and whether that one is under suspicion.
+    /// The jobs that are armed or due: the latest fence of each, and whether the job with that fence is under
+    /// suspicion.
     pub fn fences(&self) -> HashMap<i64, (i64, bool)> {
         let state = self.lock();
         let due = state.sql.jobs().chain(state.outside.jobs());
@@ -656,17 +657,18 @@ impl Held {
         });
     }
 
-    /// Whether the node is to ask for what it owns: at once after an answer was lost, and then once per turn.
+    /// Whether the node is to ask for all that it owns: at once after an answer was lost, and then once per
+    /// turn.
     pub fn must_ask(&self, turn: Duration) -> bool {
         let state = self.lock();
         let lost = state.lost.as_ref();
         lost.is_some_and(|lost| lost.asked.is_none_or(|asked| asked.elapsed() >= turn))
     }
 
-    /// The node has asked, at this time or later. Not all: it has to ask again.
+    /// The node has asked, at this time or later. It has to ask again unless the answer `is_all`.
     pub fn asked(&self, at: Instant, is_all: bool) {
         let mut state = self.lock();
-        // Another one may be lost meanwhile.
+        // Another answer may be lost meanwhile.
         let Some(lost) = state.lost.as_mut().filter(|lost| lost.at <= at) else {
             return;
         };

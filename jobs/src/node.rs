@@ -649,7 +649,7 @@ impl Node {
     /// Claims what is due within the window, in one round through the queues. Returns whether
     /// there was anything, and the longest time until the next claim.
     fn claim(&mut self, id: i64) -> Result<(bool, Duration), Error> {
-        // Another server may answer now, which lacks the last commits.
+        // The new connection may lead to another server, which lacks the last commits.
         if self.link.is_another()? {
             self.held.unsure();
         }
@@ -757,7 +757,7 @@ impl Node {
     /// standby is slow. So the node asks again until the server is at work on no call that was given up.
     fn ask_for_all(&mut self, id: i64) -> Result<(), Error> {
         let asked = Instant::now();
-        // Before the next call, which then sees what they have committed.
+        // Before the next call, which then sees the commits of the calls that have ended.
         let have_ended = self.link.ask(|session| session.has_ended_all())?;
         let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
         let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
@@ -776,7 +776,7 @@ impl Node {
     }
 
     /// A server that lacks the last commits may have jobs with lower fences than this node knows. They get
-    /// higher ones. False: somebody has locked one, or it has changed meanwhile.
+    /// higher ones. False if somebody has locked such a job, or has changed it meanwhile.
     fn refence(&mut self, id: i64, rows: &[Row]) -> Result<bool, Error> {
         let known = self.held.fences();
         let lower = rows.iter().filter_map(|row| {

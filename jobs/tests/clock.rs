@@ -116,7 +116,7 @@ fn the_clock_of_a_node_may_be_wrong_and_may_step() {
     assert_eq!(db.number("SELECT count(*) FROM hwheel.node"), 1);
 }
 
-/// README.md has the statement that makes due what ran or failed while the clock was ahead.
+/// README.md has a statement for jobs that ran or failed while the clock was ahead: it makes them due.
 #[test]
 fn what_ran_while_the_clock_was_ahead_is_found_by_its_last_start() {
     let Some(clock) = Clock::new("+0s") else {

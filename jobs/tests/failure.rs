@@ -438,7 +438,7 @@ impl Proxy {
     /// The connections end for the clients, and not for the server.
     fn end_all(&self) {
         for client in self.clients.lock().unwrap().drain(..) {
-            // One may have ended before.
+            // The connection may have ended before.
             let _ = client.shutdown(Shutdown::Both);
         }
     }
@@ -501,7 +501,8 @@ fn functions_that_may_take_long_keep_no_connection_from_being_made() {
     assert!(db.is(run), "the server has ended functions");
 }
 
-/// Its processes wait for clients that are no longer there, and the server does not say that they are idle.
+/// The processes of such a server wait for clients that are gone, and the server does not say that these
+/// processes are idle.
 #[test]
 fn a_server_that_tracks_no_state_may_keep_lost_connections() {
     let server = Server::start_with(&["track_activities = off"], &[]);
@@ -511,7 +512,7 @@ fn a_server_that_tracks_no_state_may_keep_lost_connections() {
     db.execute("SELECT hwheel.schedule('series', every => '100 ms', sql => 'note')");
     all_run_on(&db, 1);
     proxy.end_all();
-    // The limits of the calls that find this end meanwhile.
+    // Meanwhile the limits of the lost calls end.
     all_run_on(&db, 130);
     proxy.end_all();
     all_run_on(&db, 3);
@@ -576,8 +577,8 @@ fn commits_wait_for(db: &Database, standby: &str) {
     db.execute("SELECT pg_reload_conf()");
 }
 
-/// As when a synchronous standby or a disk is slow: the node gives connections up, and asks what it owns
-/// before the server has committed their calls.
+/// While a synchronous standby or a disk is slow, the node gives connections up. It asks for all that it owns
+/// before the server has committed the calls of these connections.
 #[test]
 fn what_the_server_commits_after_its_connection_was_given_up_is_found() {
     let server = Server::start();
@@ -649,7 +650,7 @@ fn the_server_is_at_work_on_few_calls_that_a_node_has_given_up() {
     );
 }
 
-/// To cancel its process would end the wait, and not undo the commit.
+/// A cancel of the server's process would end the wait, and would not undo the commit.
 #[test]
 fn a_cancelled_job_whose_commit_waits_for_a_standby_waits_on() {
     let server = Server::start();
@@ -735,7 +736,7 @@ fn a_series_goes_on_at_a_server_that_lacks_the_last_commits() {
     db.wait("SELECT bool_and(runs > 3) FROM hwheel.job");
 }
 
-/// The same if the connection on which the node claims was not the one that was lost.
+/// A standby has become the server, and the node has lost another connection than that on which it claims.
 #[test]
 fn a_series_goes_on_at_another_server_that_no_call_of_a_claim_has_missed() {
     let db = database();

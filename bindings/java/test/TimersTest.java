@@ -97,9 +97,9 @@ class TimersTest {
     }
 
     /**
-     * The first of a process, while the machine loads classes. What these make the clock late
-     * by, it is late by for good: one timer that is on time shows that it is right. A busy
-     * machine may need some time for it.
+     * The first timers of a process run while the machine loads classes. If that makes the
+     * clock late, the clock stays late. So one timer that is on time shows that the clock is
+     * right. A busy machine may need some time for it.
      */
     static void theFirstTimersAreOnTime() throws Exception {
         try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
@@ -343,7 +343,7 @@ class TimersTest {
         }
     }
 
-    /** False if to schedule the tasks has taken as long as what lies between two delays. */
+    /** False if the calls that schedule have taken as long as the difference of two delays. */
     static boolean aPoolKeepsTheOrderOfTimes(long ms) throws Exception {
         Options options = new Options(Clock.MONOTONIC).withTick(Duration.ofNanos(ms * 2_500_000));
         WheelExecutor pool = new WheelExecutor(1, Executors.defaultThreadFactory(),
@@ -451,7 +451,7 @@ class TimersTest {
                 () -> { }, 1, 1, TimeUnit.MILLISECONDS);
         until(() -> rate.runs.get() >= 5);
         check(rate.cancel(false));
-        until(() -> pool.getActiveCount() == 0); // It may have been on its way to the queue.
+        until(() -> pool.getActiveCount() == 0); // The last run may be on its way to the queue.
         // What waits is in the queue as it was decorated, and leaves it.
         List<Around<?>> wait = new ArrayList<>();
         for (int hour = 3; hour > 0; hour--) {
