@@ -143,25 +143,25 @@
 //! | block | the memory of 131,072 nodes | core/slab.rs |
 //! | bucket | the entries of a slot, in eight lists | core/buckets.rs |
 //! | caller | the calling thread, as the core needs it | core/wheel.rs |
-//! | cascade | to place the entries of a higher level again | core/driver/sweep.rs |
-//! | chunk | 256 bytes of notes | core/chunks.rs |
+//! | cascade | to place the entries of a higher level again | core/driver/mod.rs |
+//! | chunk | 256 bytes of notes | core/inbox.rs |
 //! | claim | the exchange by which a visit fires a timer | core/driver/visit.rs |
-//! | collect | to take all notes | core/driver/collect.rs |
+//! | collect | to take all notes | core/driver/look.rs |
 //! | dirty | an inbox that may have notes | core/inbox.rs |
-//! | drain | to hand back all pending timers, and end the wheel | core/driver/drain.rs |
+//! | drain | to hand back all pending timers, and end the wheel | core/driver/mod.rs |
 //! | driver | the thread that has the right to drive | core/driver/mod.rs |
 //! | entry | the tick of a visit, and the place of a node in a list | core/record.rs |
 //! | gate | the word with the hand that arms compare with | core/gate.rs |
 //! | generation | the number of a node's life | core/state.rs |
-//! | goal | the tick that a sweep goes to | core/driver/sweep.rs |
+//! | goal | the tick that a sweep goes to | core/driver/mod.rs |
 //! | hand | the last goal that was announced; the driver's own hand follows it | core/gate.rs |
 //! | head, tail | the places behind the last note that was taken, and written | core/inbox.rs |
 //! | inbox | the notes of a thread for a wheel | core/inbox.rs |
 //! | kick | to wake the driver before its alarm | core/alarm.rs |
 //! | lane | one of the lists of a bucket | core/buckets.rs |
-//! | level | slots of one length | core/levels.rs |
+//! | level | slots of one length | core/buckets.rs |
 //! | life | from setup to free | core/life.rs |
-//! | link | a timer's reason for a visit | core/link.rs |
+//! | link | a timer's reason for a visit | core/record.rs |
 //! | look | to make sure of a timer's entry | core/driver/look.rs |
 //! | moot | an arm that needs no visit: the driver need not come to the timer | core/arm.rs |
 //! | next visit | the tick before which the driver has nothing to do | core/alarm.rs |
@@ -170,17 +170,17 @@
 //! | note | the index of a node, in an inbox | core/inbox.rs |
 //! | number | that of a thread, as long as it uses timers | runtime/numbers.rs |
 //! | overdue | due before its note was taken | core/buckets.rs |
-//! | place | of a note in an inbox; to place an entry is to put it into a bucket | core/link.rs |
+//! | place | of a note in an inbox; to place an entry is to put it into a bucket | core/record.rs |
 //! | plain | of a timer: only LIVE, or LIVE and ARMED, of the flags | core/state.rs |
-//! | reason | why the driver looks at a timer in time | core/link.rs |
+//! | reason | why the driver looks at a timer in time | core/record.rs |
 //! | resting | not armed | core/state.rs |
 //! | settle | to drop the next entries if their timers rest | core/driver/sleep.rs |
-//! | sink | the receiver of timers that fire | core/driver/event.rs |
-//! | slot | the ticks of a bucket | core/levels.rs |
+//! | sink | the receiver of timers that fire | core/driver/visit.rs |
+//! | slot | the ticks of a bucket | core/buckets.rs |
 //! | spare | a chunk in reserve; a kick that is not needed | core/inbox.rs, core/alarm.rs |
 //! | state | the word with the truth about a timer | core/state.rs |
 //! | step | an access with a name in a drawing; `STEP`: the most ticks of a move | core/state.rs |
-//! | sweep | a move of the hand to a goal | core/driver/sweep.rs |
+//! | sweep | a move of the hand to a goal | core/driver/mod.rs |
 //! | tick | the unit of the wheel's time | core/ticks.rs |
 //! | visit | to look at a timer whose entry is due | core/driver/visit.rs |
 // The C library is built without the standard library; tests are not.

@@ -1,6 +1,6 @@
 //! Errors as an enum.
 
-use crate::core::error as core;
+use crate::core;
 use crate::runtime::{words, Errno};
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Handles of timers, events, and the bounds and the result of a call that drives.
 
 use super::time::{nanos, Time};
-use crate::core::driver::event::{Fired, DRAINED};
+use crate::core::driver::{Fired, DRAINED};
 use crate::core::state::Handle;
 use crate::runtime::drive::Bounds;
 use crate::runtime::Host;

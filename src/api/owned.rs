@@ -4,7 +4,7 @@ use super::error::Error;
 use super::options::Options;
 use super::time::When;
 use super::wheel::Wheel;
-use crate::core::period::AUTO;
+use crate::core::ticks::AUTO;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;

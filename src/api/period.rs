@@ -1,6 +1,6 @@
 //! How a periodic timer repeats.
 
-use crate::core::period::{BURST, DELAY};
+use crate::core::ticks::{BURST, DELAY};
 use std::time::Duration;
 
 /// How the wheel treats periods that pass while no thread drives it.

@@ -7,7 +7,7 @@ use super::wake::{Place, Wake};
 use super::wheel::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
+use crate::core::ticks::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use std::fmt;
 use std::sync::Arc;

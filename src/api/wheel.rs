@@ -9,7 +9,7 @@ use super::wake;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
+use crate::core::ticks::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::stats::{stats, Stats};

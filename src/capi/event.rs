@@ -1,7 +1,7 @@
 //! Timers that have fired: handles, events and callbacks.
 
 use super::args::{hwheel, EINVAL};
-use crate::core::driver::event::{Fired, DRAINED, LISTED};
+use crate::core::driver::{Fired, DRAINED, LISTED};
 use crate::runtime::drive::Room;
 use crate::runtime::{Errno, Host};
 use core::mem::offset_of;

@@ -3,7 +3,7 @@
 use super::args::{due, with, with_mine, Wheel, EINVAL};
 use super::event::{hwheel_fn, hwheel_timer_t, number_of_fn};
 use crate::core::life::Spec;
-use crate::core::period::{AUTO, BURST, DELAY};
+use crate::core::ticks::{AUTO, BURST, DELAY};
 use crate::runtime::times::time;
 use crate::runtime::{Errno, Host};
 use core::ffi::c_int;

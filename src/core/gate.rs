@@ -13,7 +13,7 @@
 //!
 //! The gate also has the number of the wheel, which is 0 in a child, and its owner (`owner.rs`).
 
-use super::error::Error;
+use super::Error;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
 

@@ -39,11 +39,9 @@
 //! senders read, except the gate, without a fence: a sender needs the hand only to write a state
 //! that reads right, and looks again at the end.
 
-use super::error::Error;
 use super::gate::{NOBODY, SHARED};
-use super::record::Hot;
-use super::state::StateWord;
 use super::wheel::{Caller, Wheel};
+use super::Error;
 use crate::sync::{fence, Ordering};
 
 impl Wheel {
@@ -68,50 +66,6 @@ impl Wheel {
     #[inline(always)]
     pub(super) fn is_plainly_mine(&self, caller: &impl Caller) -> bool {
         self.gate.is_plain() && self.is_mine(caller)
-    }
-
-    /// Exchanges a state word; returns the word that was there. AcqRel: a thread that sees
-    /// the new word also sees what this thread did before.
-    #[inline]
-    pub(super) fn exchange(
-        &self,
-        hot: &Hot,
-        old: StateWord,
-        new: StateWord,
-    ) -> Result<StateWord, StateWord> {
-        hot.state
-            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
-            .map(StateWord)
-            .map_err(StateWord)
-    }
-
-    /// Changes a state word, by a thread that may change any timer: as [`Wheel::exchange`]. The
-    /// owner stores it.
-    #[inline(always)]
-    pub(super) fn change(
-        &self,
-        hot: &Hot,
-        old: StateWord,
-        new: StateWord,
-    ) -> Result<StateWord, StateWord> {
-        self.change_if(self.gate.is_plain(), hot, old, new)
-    }
-
-    /// Exchanges a state word, or stores it where no other thread may change it: `plainly`.
-    #[inline(always)]
-    pub(super) fn change_if(
-        &self,
-        plainly: bool,
-        hot: &Hot,
-        old: StateWord,
-        new: StateWord,
-    ) -> Result<StateWord, StateWord> {
-        if plainly {
-            // Release: for threads that ask about the timer.
-            hot.state.store(new.0, Ordering::Release);
-            return Ok(old);
-        }
-        self.exchange(hot, old, new)
     }
 
     /// The driver has something to do at `tick`. In a shared wheel ends with a fence. Driver only.

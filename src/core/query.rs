@@ -1,11 +1,11 @@
 //! Questions about timers. No answer takes a lock or changes anything.
 
-use super::driver::event::{Fired, LISTED};
-use super::error::Error;
-use super::link::Link;
+use super::driver::{Fired, LISTED};
+use super::record::Link;
 use super::state::{high_of, Handle, StateWord, STEP};
 use super::ticks::END_OF_TIME;
 use super::wheel::Wheel;
+use super::Error;
 use crate::sync::{fence, Ordering};
 
 impl Wheel {

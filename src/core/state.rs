@@ -13,7 +13,7 @@
 //! A handle has the high part of the generation, the index of the node in 26 bits, and the
 //! low half of the state word of a plain armed timer. So one exclusive or of word and
 //! handle checks the low part of the generation and every flag at once. The high part
-//! lies next to the word, in the link (`link.rs`).
+//! lies next to the word, in the link (`record.rs`).
 //!
 //! # The deadline
 //!

@@ -1,18 +1,19 @@
-//! The wheel: the words that all threads share.
+//! The wheel: the words that all threads share, the words of the driver, and how a handle leads
+//! to a timer.
 
 use super::alarm::{Alarm, Kick};
-use super::buckets::Buckets;
-use super::driver::words::Driver;
-use super::error::Error;
+use super::buckets::{Buckets, Levels};
 use super::gate::Gate;
-use super::inbox::{Inboxes, Thread};
-use super::levels::Levels;
+use super::inbox::{Inboxes, Pass};
+use super::record::{Hot, Link};
 use super::slab::{Nowhere, Slab, MOST};
-use super::state::{GEN_MASK, NEVER};
+use super::state::{index_of, Handle, StateWord, GEN_MASK, NEVER};
 use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
+use super::{Error, Thread};
 use crate::sync::{fence, make_at, AtomicU32, AtomicU64, Guarded, Ordering};
 use crate::sys::maps::PAGE;
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 
 /// A shape, a limit and a start.
@@ -131,6 +132,71 @@ pub(crate) struct Shared {
     pub count: Driven,
 }
 
+/// The driver's own words, which the right to drive opens: what one call leaves to the next. All of
+/// them are cells: while the driver runs a callback, it has no exclusive reference to any of them.
+pub(super) struct Driver {
+    /// The last tick that was swept, or the tick of the sweep.
+    pub hand: Cell<u64>,
+    /// The goal of the present sweep, as it was announced.
+    pub goal: Cell<u64>,
+    /// The time of the last call.
+    pub asked_ns: Cell<u64>,
+    /// The last call came at the time that the call before had announced, or at the same tick.
+    pub is_awaited: Cell<bool>,
+    /// The levels below this one still have a slot to empty, at the tick of the hand. 0 unless
+    /// a sweep has stopped there.
+    pub levels_left: Cell<u32>,
+    /// A collection has begun, and not ended; with a look at every timer.
+    pub collects: Cell<bool>,
+    pub looks_at_all: Cell<bool>,
+    /// The inbox at which it goes on, and the index at which that look goes on.
+    pub pass: Cell<Pass>,
+    pub looked_at: Cell<u32>,
+    /// The index at which a drain goes on, or 0.
+    pub drained: Cell<u32>,
+    /// What the last settling has found.
+    pub settled: Cell<Settled>,
+    pub buckets: Buckets,
+}
+
+/// What the driver knows of the entry that determines the next visit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// Nothing. Another settling may find a later visit.
+    Unknown,
+    /// Nothing that another settling could find.
+    Enough,
+    /// The timer of the entry at this tick: it was pending, and due by then.
+    Timer(u32, u64),
+}
+
+impl Driver {
+    pub fn new(hand: u64, buckets: Buckets) -> Self {
+        Driver {
+            hand: Cell::new(hand),
+            goal: Cell::new(hand),
+            asked_ns: Cell::new(0),
+            is_awaited: Cell::new(false),
+            levels_left: Cell::new(0),
+            collects: Cell::new(false),
+            looks_at_all: Cell::new(false),
+            pass: Cell::default(),
+            looked_at: Cell::new(0),
+            drained: Cell::new(0),
+            settled: Cell::new(Settled::Enough),
+            buckets,
+        }
+    }
+
+    /// Whether a call has stopped before its goal, or a timer is due.
+    pub fn is_interrupted(&self) -> bool {
+        self.collects.get()
+            || self.hand.get() != self.goal.get()
+            || self.levels_left.get() != 0
+            || self.buckets.has_overdue()
+    }
+}
+
 impl Wheel {
     /// A wheel whose hand starts at `config.start_ns`; or nothing is left there.
     ///
@@ -185,9 +251,8 @@ impl Wheel {
     }
 
     #[inline]
-    pub fn prefetch(&self, handle: super::state::Handle) {
-        self.slab
-            .prefetch(super::state::index_of(handle), self.gate.is_owned());
+    pub fn prefetch(&self, handle: Handle) {
+        self.slab.prefetch(index_of(handle), self.gate.is_owned());
     }
 
     // Counts.
@@ -267,6 +332,84 @@ impl Wheel {
         fence(Ordering::SeqCst);
         // One is due now.
         self.wake_for(caller, 0, 0);
+    }
+}
+
+impl Wheel {
+    /// The node and the state word of a timer that exists.
+    #[inline]
+    pub(super) fn live_node(&self, handle: Handle) -> Result<(u32, &Hot, StateWord), Error> {
+        if self.gate.id() == 0 {
+            return Err(Error::Shutdown);
+        }
+        let index = index_of(handle);
+        let hot = self.slab.hot(index);
+        // Acquire: pairs with the Release of the thread that changed it last.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        // Relaxed, and behind the word: the high part is that of the word's life or later.
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if link.differs_from(handle) != 0 || !state.is_of(handle) {
+            return Err(Error::Stale);
+        }
+        Ok((index, hot, state))
+    }
+
+    /// The state word again, after another thread has changed it: of the same life, as far
+    /// as the whole handle tells.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn state_again(&self, handle: Handle) -> Result<StateWord, Error> {
+        Ok(self.live_node(handle)?.2)
+    }
+
+    /// Exchanges a state word; returns the word that was there. AcqRel: a thread that sees
+    /// the new word also sees what this thread did before.
+    #[inline]
+    pub(super) fn exchange(
+        &self,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        hot.state
+            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(StateWord)
+            .map_err(StateWord)
+    }
+
+    /// Changes a state word, by a thread that may change any timer: as [`Wheel::exchange`]. The
+    /// owner stores it.
+    #[inline(always)]
+    pub(super) fn change(
+        &self,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        self.change_if(self.gate.is_plain(), hot, old, new)
+    }
+
+    /// Exchanges a state word, or stores it where no other thread may change it: `plainly`.
+    #[inline(always)]
+    pub(super) fn change_if(
+        &self,
+        plainly: bool,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<StateWord, StateWord> {
+        if plainly {
+            // Release: for threads that ask about the timer.
+            hot.state.store(new.0, Ordering::Release);
+            return Ok(old);
+        }
+        self.exchange(hot, old, new)
+    }
+
+    /// Whether the node is in a life with the high part of a handle.
+    pub(super) fn has_high_part(&self, hot: &Hot, handle: Handle) -> bool {
+        // Relaxed: the high part changes only when the word does.
+        Link(hot.link.load(Ordering::Relaxed)).differs_from(handle) == 0
     }
 }
 

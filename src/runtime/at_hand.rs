@@ -9,7 +9,7 @@
 //! that contains the library, the linker puts the address there instead. Stable Rust can say
 //! that only in assembly.
 
-use crate::core::inbox::number_of;
+use crate::core::number_of;
 use core::cell::Cell;
 use core::ffi::c_void;
 

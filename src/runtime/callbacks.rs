@@ -4,8 +4,8 @@ use super::frames::{Frame, ANY};
 use super::pool::{Offer, Pool};
 use super::{Errno, Host};
 use crate::core::driver::Fired;
-use crate::core::period::KEYED;
 use crate::core::state::Handle;
+use crate::core::ticks::KEYED;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A function of the library, as the number that the core keeps for a function. It is

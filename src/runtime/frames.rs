@@ -2,8 +2,8 @@
 //! a callback.
 
 use super::at_hand;
-use crate::core::inbox::{number_of, Thread};
 use crate::core::state::Handle;
+use crate::core::{number_of, Thread};
 use core::cell::Cell;
 
 /// Any of the caller's functions of the wheel. No timer has this handle.

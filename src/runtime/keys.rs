@@ -41,11 +41,11 @@
 
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
+use crate::core::ticks::{AUTO, KEYED};
 use crate::core::wheel::{Caller, Wheel};
+use crate::core::Error;
 use crate::sync::{inner, lock, try_lock, Mutex, MutexGuard};
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -20,7 +20,7 @@ pub(crate) mod times;
 pub(crate) use host::Host;
 pub(crate) use options::Options;
 
-use crate::core::error::Error;
+use crate::core::Error;
 use core::ffi::CStr;
 
 /// A negative errno value.

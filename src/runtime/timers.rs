@@ -6,13 +6,13 @@ use super::{at_hand, numbers, Errno, Host, Options};
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::period::{self, decode_period, encode_period, DELAY, KEYED};
 use crate::core::record::VALUE;
 use crate::core::state::{self, Handle, NEVER};
+use crate::core::ticks::{decode_period, encode_period, slack_in_kind, DELAY, KEYED};
 use crate::core::wheel::{Caller, Wheel};
+use crate::core::Error;
+use crate::core::Thread;
 use crate::sync::Ordering;
 use crate::sys::clock;
 use crate::sys::quietly;
@@ -242,7 +242,7 @@ impl Host {
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
         let tick_ns = self.wheel.ticks.tick_ns;
         let ticks = slack.min(LONGEST_SLACK).saturating_sub(tick_ns - 1) / tick_ns;
-        period::slack(ticks.min((period / tick_ns).saturating_sub(1)))
+        slack_in_kind(ticks.min((period / tick_ns).saturating_sub(1)))
     }
 
     /// A period of 0, or that never ends, is none.

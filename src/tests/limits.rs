@@ -4,12 +4,12 @@
 use super::{at, shape, Collect, Own, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::link::Link;
+use crate::core::record::Link;
 use crate::core::state::{index_of, NEVER};
 use crate::core::ticks::{END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
 use crate::core::wheel::{Config, Wheel};
+use crate::core::Error;
 use crate::sync::Ordering;
 
 #[test]

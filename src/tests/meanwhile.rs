@@ -5,15 +5,15 @@ use super::{at, most_note_bytes, result, scarce, shape, Collect, Inside, Own, Wa
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
+use crate::core::life::first_generation;
 use crate::core::life::Spec;
-use crate::core::period::{AUTO, BURST};
 use crate::core::record::VALUE;
 use crate::core::state::{index_of, Handle, GEN_BITS, GEN_HIGH_BITS, GEN_MASK, STEP};
-use crate::core::timer::first_generation;
-use crate::core::tunables::{BATCH, LANES, SETTLE};
+use crate::core::ticks::{AUTO, BURST};
 use crate::core::wheel::{Caller, Config, Wheel};
+use crate::core::Error;
+use crate::core::Thread;
+use crate::core::{BATCH, LANES, SETTLE};
 use std::cell::{Cell, RefCell};
 
 /// A wheel in which callbacks end by `finish`.

@@ -19,9 +19,9 @@ pub(crate) mod system;
 
 use crate::core::alarm::{Kick, Sleeper};
 use crate::core::driver::{Drive, Fired, Sink};
-use crate::core::error::{Answer, Error};
-use crate::core::inbox::Thread;
 use crate::core::wheel::{Caller, Config, Wheel};
+use crate::core::Thread;
+use crate::core::{Answer, Error};
 use std::cell::Cell;
 
 /// A tick is 2^20 ns.
@@ -113,7 +113,7 @@ impl<F: FnMut(&Fired) -> bool> Sink for Collect<F> {
 /// of its inbox, and a spare one.
 #[cfg(not(checked))]
 fn most_note_bytes(nodes: u64, threads: u64) -> u64 {
-    let chunks = (nodes * threads).div_ceil(crate::core::tunables::NOTES as u64);
+    let chunks = (nodes * threads).div_ceil(crate::core::NOTES as u64);
     (chunks + 3 * threads) * 256
 }
 
@@ -121,7 +121,7 @@ fn most_note_bytes(nodes: u64, threads: u64) -> u64 {
 pub(crate) const NUMBERS: Thread = if cfg!(loom) {
     4
 } else if cfg!(shuttle) {
-    crate::core::tunables::THREADS as Thread
+    crate::core::THREADS as Thread
 } else {
     8
 };

@@ -3,11 +3,11 @@
 use super::{at, most_note_bytes, result, shape, Collect, Own, Rng, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
+use crate::core::ticks::AUTO;
 use crate::core::wheel::Wheel;
+use crate::core::Error;
+use crate::core::Thread;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A wheel that all threads use.
@@ -199,7 +199,7 @@ fn check_books(w: &Wheel, threads: u64) -> String {
     let bytes = w.inboxes.bytes();
     let books = format!("{nodes} nodes, {entries} entries, {bytes} bytes of notes");
     // Each thread has a timer besides those of the slots, and at most two runs at hand.
-    let run = u64::from(crate::core::tunables::RUN);
+    let run = u64::from(crate::core::RUN);
     assert!(nodes <= SLOTS + 2 + threads * (1 + 2 * run), "{books}");
     assert!(entries <= nodes, "{books}");
     assert_eq!(w.slab.bytes(), 48 * nodes);

@@ -17,14 +17,14 @@
 //! sees the new state, and the entry stays. If a note is in the link, no thread relies on the
 //! entry.
 
-use super::words::{Driver, Settled};
 use crate::core::alarm::Sleeper;
-use crate::core::link::Link;
 use crate::core::record::Hot;
+use crate::core::record::Link;
 use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER, STEP};
-use crate::core::tunables::{BATCH, SETTLE};
 use crate::core::wheel::Wheel;
+use crate::core::wheel::{Driver, Settled};
+use crate::core::{BATCH, SETTLE};
 use crate::sync::{fence_after_rmw, Ordering};
 
 impl Wheel {

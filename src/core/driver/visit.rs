@@ -23,19 +23,109 @@
 //! ```
 //! Either the driver finds the timer without RUNNING and fires it, or the worker
 //! sees that it is due and requests a look.
+//!
+//! # Periods
+//!
+//! The driver writes the rare record behind its exchange of the state word. The node may have
+//! another life by then (`core/record.rs`).
 
-use super::event::{Fired, Sink};
-use super::periodic::Times;
-use super::words::Driver;
-use crate::core::inbox::Thread;
-use crate::core::link::Link;
-use crate::core::period::BURST;
-use crate::core::record::{self, Hot};
+use crate::core::record::{self, Hot, Link};
 use crate::core::slab::Records;
-use crate::core::state::{Found, Handle, StateWord, STEP};
-use crate::core::tunables::BATCH;
-use crate::core::wheel::{Wheel, NOBODY};
+use crate::core::state::{high_of, Found, Handle, StateWord, NEVER, STEP};
+use crate::core::ticks::{
+    decode_period, last_tick_in, shared_tick, AUTO, BURST, DELAY, END_OF_TIME,
+};
+use crate::core::wheel::{Driver, Wheel, NOBODY};
+use crate::core::{Thread, BATCH};
 use crate::sync::{fence_after_rmw, Ordering};
+
+/// A timer that has fired, or was handed back by a drain. Begins like the event of the C
+/// interface (`capi/event.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Fired {
+    pub handle: Handle,
+    pub cookie: u64,
+    /// The time of its tick; for a periodic timer the exact time.
+    pub deadline_ns: u64,
+    /// Periods that were skipped; `u32::MAX` stands for that number or more.
+    pub missed: u32,
+    /// [`DRAINED`], [`LISTED`]; 0 of a timer that has fired.
+    pub flags: u32,
+    pub func: usize,
+    /// AUTO, BURST, DELAY, KEYED.
+    pub kind: u16,
+}
+
+/// A drain has handed the timer back.
+pub(crate) const DRAINED: u32 = 1 << 8;
+/// The timer is pending.
+pub(crate) const LISTED: u32 = 1 << 9;
+
+impl Fired {
+    /// The event of an armed timer, without the rare record.
+    #[inline(always)]
+    pub(in crate::core) fn of<const PLAIN: bool>(
+        node: Records<'_>,
+        state: StateWord,
+        deadline_ns: u64,
+    ) -> Fired {
+        // Relaxed, all: published by the exchange that visit.read or drain.read
+        // has acquired. If the node goes to another life meanwhile, the exchange
+        // that ends this one fails.
+        let high = Link(node.hot().link.load(Ordering::Relaxed)).high();
+        let (index, fire) = (node.index, node.fire());
+        Fired {
+            handle: if PLAIN {
+                state.plain_handle(index, high)
+            } else {
+                state.handle(index, high)
+            },
+            func: fire.func.load(Ordering::Relaxed),
+            cookie: fire.cookie.load(Ordering::Relaxed),
+            deadline_ns,
+            missed: 0,
+            flags: 0,
+            kind: if !PLAIN && state.is_auto() { AUTO } else { 0 },
+        }
+    }
+}
+
+/// A number of periods as an event shows it.
+pub(super) fn shown(missed: u64) -> u32 {
+    u32::try_from(missed).unwrap_or(u32::MAX)
+}
+
+/// The receiver of fired timers.
+pub(crate) trait Sink {
+    /// Takes one; false if the sweep is to stop after it. In a pooled wheel one
+    /// with a callback is RUNNING until `Wheel::finish` is called for it.
+    fn fire(&mut self, fired: &Fired) -> bool;
+
+    /// Takes a plain timer whose callback the driver runs; false if the sweep is to stop.
+    #[inline(always)]
+    fn call(&mut self, fired: &Fired) -> bool {
+        self.fire(fired)
+    }
+
+    /// The clock's time, which may be later than its tick; 0 if it is not known.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    /// Called now and then while no timer fires; true if the sweep is to stop.
+    fn is_enough(&mut self) -> bool {
+        false
+    }
+
+    /// Whether nobody sleeps until the alarm. Then the sweep itself finds the next visit.
+    fn settles(&self) -> bool {
+        false
+    }
+
+    /// Wakes the threads that wait for the end of a callback.
+    fn wake(&self);
+}
 
 /// A timer that is due while its callback runs is visited again after this number
 /// of ticks, so that its deadline stays readable.
@@ -341,5 +431,174 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
         wheel.place_later(d, node, tick + BUSY_AGAIN);
         Ok(())
+    }
+}
+
+// Periods.
+
+/// The rare record of a timer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Extra {
+    generation: u32,
+    pub period: u64,
+    pub kind: u16,
+    /// How long before its tick the timer is due, and periods left out: 0 after a move.
+    pub early: u64,
+    pub left_out: u64,
+    /// The words of the last two, as they were read.
+    words: (u64, u64),
+}
+
+impl Fired {
+    /// Adds what the rare record says.
+    #[inline(always)]
+    pub(super) fn add(&mut self, extra: &Extra) {
+        self.deadline_ns -= extra.early;
+        self.kind |= extra.kind;
+        self.missed = shown(extra.left_out);
+    }
+}
+
+/// The times of a visit.
+pub(super) struct Times {
+    pub hand: u64,
+    /// Where the caller wants the hand.
+    pub target: u64,
+    /// The clock's time; 0 if it is not known.
+    pub now_ns: u64,
+}
+
+/// The next deadline of a periodic timer.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    /// The state word, and how long before its tick the deadline is.
+    pub word: StateWord,
+    pub early: u64,
+    pub missed: u64,
+}
+
+impl Wheel {
+    /// The rare record of a timer whose generation has the high part `high`; zeros if it has none.
+    #[inline(never)]
+    pub(super) fn extra(&self, index: u32, state: StateWord, high: u64) -> Extra {
+        if !state.is_rare() {
+            return Extra::default();
+        }
+        let generation = state.generation(high);
+        let rare = self.slab.rare(index);
+        // Relaxed, all: published by the exchange of the state word, or the driver's.
+        let early = rare.early.load(Ordering::Relaxed);
+        let left_out = rare.left_out.load(Ordering::Relaxed);
+        let words = (early, left_out);
+        let value = |word| record::value_in(word, generation).unwrap_or(0);
+        let (early, left_out) = match state.is_exact() {
+            true => (value(early), value(left_out)),
+            false => (0, 0),
+        };
+        let period = decode_period(value(rare.period.load(Ordering::Relaxed)));
+        Extra {
+            generation,
+            period,
+            kind: rare.kind.read(generation),
+            // One whose period was taken away has the time of its tick, like any other.
+            early: if period == 0 { 0 } else { early },
+            left_out,
+            words,
+        }
+    }
+
+    /// Writes what the next deadline needs, behind the exchange of the state word. The
+    /// node may have another life by now.
+    pub(super) fn write_next(&self, index: u32, seen: &Extra, early: u64, left_out: u64) {
+        let rare = self.slab.rare(index);
+        record::replace(&rare.early, seen.words.0, early, seen.generation);
+        record::replace(&rare.left_out, seen.words.1, left_out, seen.generation);
+    }
+
+    /// The next deadline of a periodic timer that is due, and the rare record. Adds to `fired` what
+    /// the rare record says.
+    pub(super) fn again(
+        &self,
+        index: u32,
+        state: StateWord,
+        fired: &mut Fired,
+        due: u64,
+        times: &Times,
+    ) -> Option<(Next, Extra)> {
+        if !state.is_rare() {
+            return None;
+        }
+        let extra = self.extra(index, state, high_of(fired.handle));
+        fired.add(&extra);
+        if extra.period == 0 {
+            return None;
+        }
+        // With BURST, missed periods fire one by one, from tick to tick. Otherwise they are left
+        // out, up to the clock's time.
+        let until = match extra.kind & BURST {
+            0 => times.target.max(due),
+            _ => due,
+        };
+        let next = self.next_period(state, fired.deadline_ns, until, &extra, times);
+        Some((next, extra))
+    }
+
+    /// Behind the claim of a periodic timer: what the next deadline needs.
+    pub(super) fn go_on(
+        &self,
+        d: &Driver,
+        node: Records<'_>,
+        fired: &mut Fired,
+        next: &Next,
+        extra: &Extra,
+    ) {
+        self.write_next(node.index, extra, next.early, 0);
+        let missed = extra.left_out + next.missed;
+        fired.missed = shown(missed);
+        let hand = d.hand.get();
+        let due = next.word.deadline(hand);
+        if due > hand {
+            self.place_later(d, node, due);
+        }
+        self.shared.count.periods.bump(1);
+        self.shared.count.missed.bump(missed);
+    }
+
+    /// The next deadline, as seen from the hand: this one plus the period, after the
+    /// tick `until`.
+    pub(super) fn next_period(
+        &self,
+        state: StateWord,
+        deadline_ns: u64,
+        until: u64,
+        extra: &Extra,
+        times: &Times,
+    ) -> Next {
+        let (ticks, hand) = (&self.ticks, times.hand);
+        let now = ticks.ns(until);
+        let mut ns = deadline_ns.saturating_add(extra.period);
+        let mut missed = 0;
+        if ns <= now {
+            missed = (now - ns) / extra.period + 1;
+            ns = if extra.kind & DELAY != 0 {
+                // From the exact time: the tick may have begun earlier.
+                now.max(times.now_ns).saturating_add(extra.period)
+            } else {
+                ns.saturating_add(missed.saturating_mul(extra.period))
+            };
+        }
+        let (mut word, mut early) = (state.armed(NEVER, hand), 0);
+        if ns < END_OF_TIME {
+            let tick = ticks.at_or_after(ns);
+            let last = last_tick_in(tick, extra.kind, extra.period, ticks.tick_ns);
+            let last = ticks.last_reached(tick, last);
+            word = state.armed(shared_tick(tick, last), hand);
+            (word, early) = self.exactly(word, ns, hand);
+        }
+        Next {
+            word,
+            early,
+            missed,
+        }
     }
 }

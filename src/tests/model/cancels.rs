@@ -1,10 +1,10 @@
 //! A timer is cancelled, or gets a period, while it fires: one of the two comes first.
 
 use super::{duel, one, report, with_two_others, World};
-use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
 use crate::core::state::Handle;
+use crate::core::ticks::AUTO;
+use crate::core::Error;
 use crate::tests::checker::{at, func};
 use crate::tests::NUMBERS;
 

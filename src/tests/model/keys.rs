@@ -2,7 +2,7 @@
 
 use super::{duel, report, with_two_others, World};
 use crate::core::driver::Fired;
-use crate::core::inbox::Thread;
+use crate::core::Thread;
 use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};

@@ -3,9 +3,9 @@
 
 use super::{duel, explore, one, report, running, two, with_another, with_two_others, World};
 use crate::core::arm::How;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::state::{index_of, Handle};
+use crate::core::Error;
+use crate::core::Thread;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::at;
 use crate::tests::{scarce, NUMBERS};

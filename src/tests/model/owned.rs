@@ -3,12 +3,12 @@
 
 use super::{drained, duel, explore, explore_stops, report, with_two_others, Part, Plain, World};
 use crate::core::driver::Fired;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
 use crate::core::state::Handle;
+use crate::core::ticks::AUTO;
 use crate::core::wheel::Config;
+use crate::core::Error;
+use crate::core::Thread;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, shape, TICK_BITS};
 use crate::tests::Collect;

@@ -12,11 +12,11 @@
 use super::{explore, Futex, World};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
 use crate::core::wheel::Caller;
+use crate::core::Error;
+use crate::core::Thread;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::{at, called, Waker, TICK_BITS};
 use crate::tests::{result, NUMBERS};

@@ -1,9 +1,9 @@
 //! Race 2: a note is written, or relied on, while the driver takes it.
 
 use super::{duel, one, placed, report, two, with_chunks, with_two_others, Part, World, STARTS};
-use crate::core::inbox::Thread;
-use crate::core::link::{Link, Reason};
+use crate::core::record::{Link, Reason};
 use crate::core::state::{index_of, Handle};
+use crate::core::Thread;
 use crate::sync::Ordering;
 use crate::tests::checker::at;
 

@@ -1,8 +1,8 @@
 //! Race 3: a timer is armed while the driver chooses its next visit, and goes to sleep.
 
 use super::{duel, explore, one, placed, report, two, Part, World};
-use crate::core::inbox::Thread;
 use crate::core::state::Handle;
+use crate::core::Thread;
 use crate::tests::checker::at;
 use loom::sync::Arc;
 use loom::thread;

@@ -2,10 +2,10 @@
 
 use super::{drained, duel, marked, one, placed, report, with_two_others, World};
 use crate::core::arm::How;
-use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::Config;
+use crate::core::Error;
 use crate::tests::checker::{at, shape};
 use crate::tests::result;
 

@@ -84,7 +84,7 @@ impl Slow {
         }
     }
 
-    fn delete(&self, shut: bool) -> Result<bool, crate::core::error::Error> {
+    fn delete(&self, shut: bool) -> Result<bool, crate::core::Error> {
         let caller = self.world.own(1);
         self.world
             .wheel

@@ -3,8 +3,8 @@
 use super::{assert_apart, duel, pooled, running, World};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
-use crate::core::period::BURST;
 use crate::core::state::Handle;
+use crate::core::ticks::BURST;
 use crate::tests::checker::{at, called};
 use crate::tests::{Collect, NUMBERS};
 

@@ -4,13 +4,13 @@ use super::{
     assert_apart, duel, duel_to, marked, one, placed, report, with_two_others, World, NO_BOUND,
 };
 use crate::core::driver::Fired;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
+use crate::core::life::first_generation;
 use crate::core::life::Spec;
 use crate::core::state::{handle_of, high_of, index_of, Handle, GEN_BITS, GEN_HIGH_BITS};
-use crate::core::timer::first_generation;
-use crate::core::tunables::RUN;
 use crate::core::wheel::Config;
+use crate::core::Error;
+use crate::core::Thread;
+use crate::core::RUN;
 use crate::tests::checker::{at, shape};
 use crate::tests::{Collect, NUMBERS};
 

@@ -3,8 +3,8 @@
 
 use super::{duel, duel_to, one, placed, two, World};
 use crate::core::arm::How;
-use crate::core::inbox::Thread;
 use crate::core::state::{Handle, STEP};
+use crate::core::Thread;
 use crate::tests::checker::at;
 
 /// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.

@@ -5,11 +5,11 @@
 use super::{drained, explore_stops, report, running, two, Explored, Part, World};
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
 use crate::core::state::{index_of, Handle, StateWord, STEP};
+use crate::core::ticks::AUTO;
+use crate::core::Error;
+use crate::core::Thread;
 use crate::sync::Ordering::Relaxed;
 use crate::tests::checker::{at, called, TICK_BITS};
 use crate::tests::{result, Collect, Own, NUMBERS};

@@ -2,11 +2,11 @@
 
 use super::{add, awake, check, together, World, LONGEST, THREADS};
 use crate::core::driver::Fired;
-use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::period::KEYED;
 use crate::core::state::Handle;
+use crate::core::ticks::KEYED;
 use crate::core::wheel::Caller;
+use crate::core::Error;
 use crate::runtime::keys::Keys;
 use crate::runtime::options::{Options, Overload};
 use crate::runtime::pool::{Offer, Pool};

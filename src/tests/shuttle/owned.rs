@@ -4,12 +4,12 @@
 use super::{add, at, awake, check, shape, together, DRIVER, TICK_BITS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
-use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::period::AUTO;
 use crate::core::state::Handle;
+use crate::core::ticks::AUTO;
 use crate::core::wheel::{Config, Wheel};
+use crate::core::Error;
+use crate::core::Thread;
 use crate::tests::checker::thread;
 use crate::tests::{Collect, Rng, NUMBERS};
 use std::sync::atomic::{AtomicU64, Ordering};

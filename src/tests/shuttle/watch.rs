@@ -1,7 +1,7 @@
 //! What a timer must do that one thread alone uses.
 
-use crate::core::error::Error;
 use crate::core::state::Handle;
+use crate::core::Error;
 
 /// When a timer is due: the tick that was asked for, or, if the hand came by
 /// during the call, at the latest another.

@@ -1,7 +1,7 @@
 //! Lives of wheels.
 
 use super::*;
-use crate::core::error::Error;
+use crate::core::Error;
 use crate::sys::timerfd::Alarm;
 
 /// The tick thread may look at the clock so often while it sleeps: twice for each tick up to the
