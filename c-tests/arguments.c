@@ -1,5 +1,6 @@
 /* Bad arguments of every function: the error, and no output written. */
 #include "calls.h"
+#include "events.h"
 
 static void on_call(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -168,16 +169,13 @@ MANUAL_TEST(a_negative_time_makes_nothing)
 
 MANUAL_TEST(a_negative_time_does_not_move_a_key)
 {
-	struct hwheel_event e;
-
 	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 1, 0), 0);
 	EACH(i) {
 		CHECK_EQ(hwheel_key_mod(w, NUMBER(1), negative[i], 0), -EINVAL);
 		CHECK_EQ(hwheel_key_mod(w, NUMBER(1), negative[i], HWHEEL_ABS), -EINVAL);
 		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 2, 0), -EINVAL);
 	}
-	CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.cookie, 1);
+	CHECK_EQ(one_event(w, MS).cookie, 1);
 }
 
 TEST(a_negative_time_among_many_stops_none_of_the_others)
@@ -247,12 +245,10 @@ MANUAL_TEST(an_option_or_a_bound_is_not_negative)
 
 static void never(struct hwheel *w, hwheel_timer_t t)
 {
-	struct hwheel_event e;
-
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(ktap_left(w, t), HWHEEL_NEVER);
 	CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
-	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
+	no_event(w, INT64_MAX);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 }
@@ -281,28 +277,24 @@ TEST(armed_for_never_it_does_not_fire)
 /* The longest delay there is, from a time that is not the first. */
 WHEEL_TEST(a_delay_beyond_the_end_of_time_does_not_wrap, ktap_manual(0, 0, 0, 5 * SEC))
 {
-	hwheel_timer_t t = ktap_timer(w);
-	struct hwheel_event e;
+	hwheel_timer_t t = ktap_armed(w, NULL, 0, INT64_MAX);
 
-	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, 0), 0);
 	CHECK(ktap_left(w, t) >= INT64_MAX);
-	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
+	no_event(w, INT64_MAX);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 }
 
 MANUAL_TEST(from_never_to_soon_and_back)
 {
-	struct hwheel_event e;
-	hwheel_timer_t t = ktap_timer(w);
+	hwheel_timer_t t = ktap_armed(w, NULL, 0, HWHEEL_NEVER);
 
-	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 1);
-	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 0);
+	no_event(w, SEC);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_IF_PENDING), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 1);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_REDUCE), 1);
-	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1, NULL), 1);
+	one_event(w, SEC + 10 * MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 0);
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 }
@@ -311,15 +303,13 @@ TEST(never_is_never_early_next_to_the_end)
 {
 	const uint64_t end = INT64_MAX;
 	WHEEL w = ktap_manual(SEC, 0, 0, end - 10 * SEC);
-	struct hwheel_event e[2];
 
 	/* the last seconds before the end are times like any other */
 	CHECK_EQ(hwheel_once(w, 2 * SEC, NULL, 1, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 2, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, end - 8 * SEC - 1, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, end - 6 * SEC, e, 2, NULL), 1);
-	CHECK_EQ(e[0].cookie, 1);
-	CHECK_EQ(hwheel_advance(w, end, e, 2, NULL), 0);
+	no_event(w, end - 8 * SEC - 1);
+	CHECK_EQ(one_event(w, end - 6 * SEC).cookie, 1);
+	no_event(w, end);
 }
 
 /* A deadline below 2^63 whose tick ends after it. */

@@ -1,5 +1,5 @@
 /* hwheel_timer_setup(), the four ways to arm, hwheel_timer_pending() and hwheel_timer_remaining(). */
-#include "ktap.h"
+#include "events.h"
 
 static struct hwheel_event seen;
 static unsigned calls;
@@ -13,57 +13,45 @@ static void record(struct hwheel *w, const struct hwheel_event *e)
 /* It fires at `at`, not a tick before it, and only once. */
 static void fires_at(struct hwheel *w, hwheel_timer_t t, uint64_t at)
 {
-	struct hwheel_event e[2];
-
-	CHECK_EQ(hwheel_advance(w, at - 1, e, 2, NULL), 0);
+	no_event(w, at - 1);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
-	CHECK_EQ(hwheel_advance(w, at, e, 2, NULL), 1);
-	CHECK_EQ(e[0].timer, t);
+	CHECK_EQ(one_event(w, at).timer, t);
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
-	CHECK_EQ(hwheel_advance(w, at + 100 * SEC, e, 2, NULL), 0);
+	no_event(w, at + 100 * SEC);
 }
 
-MANUAL_TEST(a_new_timer_is_not_armed)
+static void not_armed(struct hwheel *w, hwheel_timer_t t)
 {
-	hwheel_timer_t t = ktap_timer(w);
-	struct hwheel_event e;
 	uint64_t ns = JUNK;
 
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 0);
 	CHECK_EQ(ns, JUNK);
-	CHECK_EQ(hwheel_advance(w, 3600 * SEC, &e, 1, NULL), 0);
+}
+
+MANUAL_TEST(a_new_timer_is_not_armed)
+{
+	not_armed(w, ktap_timer(w));
+	no_event(w, 3600 * SEC);
 }
 
 MANUAL_TEST(an_event_says_what_was_asked_for)
 {
-	hwheel_timer_t t = ktap_timer_of(w, NULL, UINT64_C(0xfedcba9876543210));
-	struct hwheel_event e;
+	const uint64_t cookie = UINT64_C(0xfedcba9876543210);
+	hwheel_timer_t t = ktap_armed(w, NULL, cookie, 10 * MS);
 
-	memset(&e, 0xff, sizeof e);
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 30 * MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.timer, t);
-	CHECK_EQ(e.cookie, UINT64_C(0xfedcba9876543210));
-	CHECK_EQ(e.deadline_ns, 10 * MS);
-	CHECK_EQ(e.missed, 0);
-	CHECK_EQ(e.flags, 0);
+	check_event(one_event(w, 30 * MS), t, cookie, 10 * MS, 1, 0);
 }
 
 MANUAL_TEST(a_callback_is_told_the_same)
 {
 	hwheel_timer_t t = ktap_armed(w, record, 7, 10 * MS + 1);
-	struct hwheel_event e;
 
 	calls = 0;
 	/* called, not written */
-	CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 0);
+	no_event(w, 11 * MS);
 	CHECK_EQ(calls, 1);
-	CHECK_EQ(seen.timer, t);
-	CHECK_EQ(seen.cookie, 7);
-	CHECK_DUE(seen.deadline_ns, 10 * MS + 1, MS);
-	CHECK_EQ(seen.missed, 0);
-	CHECK_EQ(seen.flags, 0);
+	check_event(seen, t, 7, 10 * MS + 1, MS, 0);
 }
 
 MANUAL_TEST(mod_arms_and_moves)
@@ -84,9 +72,8 @@ MANUAL_TEST(mod_arms_and_moves)
 
 WHEEL_TEST(a_delay_counts_from_now, ktap_manual(0, 0, 0, 7 * SEC + 1))
 {
-	hwheel_timer_t t = ktap_timer(w);
+	hwheel_timer_t t = ktap_armed(w, NULL, 0, 10 * MS);
 
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	/* rounded up to a tick */
 	fires_at(w, t, 7 * SEC + 11 * MS);
 }
@@ -127,14 +114,10 @@ MANUAL_TEST(reduce_only_makes_it_earlier)
 MANUAL_TEST(mod_pending_does_not_arm)
 {
 	hwheel_timer_t t = ktap_timer(w);
-	uint64_t ns = JUNK;
-	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_IF_PENDING), 0);
-	CHECK_EQ(hwheel_timer_pending(w, t), 0);
-	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 0);
-	CHECK_EQ(ns, JUNK);
-	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 0);
+	not_armed(w, t);
+	no_event(w, SEC);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 20 * MS, HWHEEL_IF_PENDING), 1);
 	CHECK_EQ(ktap_left(w, t), 20 * MS);
@@ -145,18 +128,16 @@ MANUAL_TEST(mod_pending_does_not_arm)
 
 WHEEL_TEST(remaining_runs_down_to_zero, ktap_manual(10 * MS, 0, 0, 0))
 {
-	hwheel_timer_t t = ktap_timer(w);
-	struct hwheel_event e;
+	hwheel_timer_t t = ktap_armed(w, NULL, 0, 25 * MS);
 
-	CHECK_EQ(hwheel_timer_mod(w, t, 25 * MS, 0), 0);
 	CHECK_DUE(ktap_left(w, t), 25 * MS, 10 * MS);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 0);
+	no_event(w, 10 * MS);
 	CHECK_DUE(ktap_left(w, t), 15 * MS, 10 * MS);
-	CHECK_EQ(hwheel_advance(w, 25 * MS - 1, &e, 1, NULL), 0);
+	no_event(w, 25 * MS - 1);
 	CHECK_DUE(ktap_left(w, t), 1, 10 * MS);
 	/* due, but its tick has not come */
-	CHECK_EQ(hwheel_advance(w, 29 * MS, &e, 1, NULL), 0);
+	no_event(w, 29 * MS);
 	CHECK_DUE(ktap_left(w, t), 0, 10 * MS);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
-	CHECK_EQ(hwheel_advance(w, 30 * MS, &e, 1, NULL), 1);
+	one_event(w, 30 * MS);
 }

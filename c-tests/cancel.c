@@ -1,11 +1,9 @@
 /* hwheel_timer_delete(), hwheel_timer_shutdown(), hwheel_timer_free(), and handles that are not a timer's. */
-#include "ktap.h"
+#include "events.h"
 
 static void fires_nothing(struct hwheel *w)
 {
-	struct hwheel_event e;
-
-	CHECK_EQ(hwheel_advance(w, ktap_now(w) + 3600 * SEC, &e, 1, NULL), 0);
+	no_event(w, ktap_now(w) + 3600 * SEC);
 }
 
 /* Every function that takes a handle says `want`. */
@@ -37,7 +35,6 @@ TEST(delete_says_whether_it_was_armed)
 	for (int i = 0; i < 2; i++) {
 		WHEEL w = ktap_manual(0, 0, 0, 0);
 		hwheel_timer_t t = ktap_timer(w);
-		struct hwheel_event e;
 
 		CHECK_EQ(deletes[i](w, t), 0);
 		CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
@@ -47,7 +44,7 @@ TEST(delete_says_whether_it_was_armed)
 		fires_nothing(w);
 		/* it can be armed again, and has fired after that */
 		CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-		CHECK_EQ(hwheel_advance(w, 7200 * SEC, &e, 1, NULL), 1);
+		one_event(w, 7200 * SEC);
 		CHECK_EQ(deletes[i](w, t), 0);
 	}
 }
@@ -73,16 +70,14 @@ TEST(shutdown_is_for_good)
 		all_say(w, t, -ESTALE);
 		all_say(w, u, -ESTALE);
 		/* a new timer in the same place is not shut down */
-		t = ktap_timer(w);
-		CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+		ktap_armed(w, NULL, 0, 10 * MS);
 	}
 }
 
 MANUAL_TEST(free_says_whether_it_was_armed)
 {
-	hwheel_timer_t t = ktap_timer(w), u = ktap_timer(w);
+	hwheel_timer_t t = ktap_armed(w, NULL, 0, 10 * MS), u = ktap_timer(w);
 
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(hwheel_timer_free(w, t), 1);
 	CHECK_EQ(hwheel_timer_free(w, u), 0);
 	CHECK_EQ(hwheel_timer_free(w, t), -ESTALE);
@@ -183,10 +178,9 @@ MANUAL_TEST(garbage_is_stale)
 	all_say(w, 0, -ESTALE);
 	all_say(w, UINT64_MAX, -ESTALE);
 	neighbours_are_stale(w, t);
-	for (int i = 0; i < 100000; i++) {
+	for (int i = 0; i < 100000; i++)
 		if (ktap_dice(&x) != t)
 			all_say(w, x, -ESTALE);
-	}
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 }
 
@@ -242,10 +236,9 @@ static void shut_self(struct hwheel *w, const struct hwheel_event *e)
 
 MANUAL_TEST(a_callback_shuts_its_own_timer_down)
 {
-	hwheel_timer_t t = ktap_timer_of(w, shut_self, 0);
+	hwheel_timer_t t = ktap_armed(w, shut_self, 0, 10 * MS);
 
 	memset(&in_callback, 0, sizeof in_callback);
-	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(in_callback.calls, 1);
 	CHECK_EQ(in_callback.shutdown, 0);

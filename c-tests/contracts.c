@@ -1,16 +1,13 @@
 /* Promises of the header about threads, callbacks and the order of calls. */
-#include <sys/epoll.h>
-#include "ktap.h"
+#include "events.h"
 
 /* Each call that leaves due timers makes a new edge. */
 CLOCK_TEST(edge_triggered_polling_loses_nothing)
 {
 	enum { N = 20 };
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	int ep = epoll_create1(EPOLL_CLOEXEC), seen = 0;
+	struct epoll_event event;
+	int ep = epoll_on(w, EPOLLIN | EPOLLET), seen = 0;
 
-	CHECK(ep >= 0);
-	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, hwheel_fd(w), &event), 0);
 	for (uint64_t i = 0; i < N; i++)
 		CHECK_EQ(hwheel_once(w, i % 2 * 5 * MS, NULL, i, 0, NULL), 0);
 	while (seen < N) {
@@ -58,13 +55,10 @@ static void *wait_for_a_turn(void *arg)
 /* Has several threads wait for one descriptor. Returns how often one was refused. */
 static unsigned wait_in_a_crowd(uint32_t trigger)
 {
-	struct crowd c = { .trigger = trigger };
-	struct epoll_event event = { .events = EPOLLIN | trigger };
+	struct crowd c = { .trigger = trigger, .wheel = MADE(.tick_ns = MS / 1000) };
 	pthread_t threads[CROWD];
 
-	c.wheel = MADE(.clock = HWHEEL_CLOCK_MONOTONIC, .tick_ns = MS / 1000);
-	c.ep = epoll_create1(EPOLL_CLOEXEC);
-	CHECK_EQ(epoll_ctl(c.ep, EPOLL_CTL_ADD, hwheel_fd(c.wheel), &event), 0);
+	c.ep = epoll_on(c.wheel, EPOLLIN | trigger);
 	for (uint64_t i = 0; i < 100; i++)
 		CHECK_EQ(hwheel_every(c.wheel, i * MS / 100, MS, 0, NULL, i, HWHEEL_MISSED_BURST,
 				      NULL), 0);
@@ -83,12 +77,10 @@ TEST_OF(no_poll_is_refused_with_oneshot, CHECK_EQ(wait_in_a_crowd(EPOLLONESHOT),
 /* As that of a new descriptor: a poll finds nothing, and ends that. */
 CLOCK_TEST(a_descriptor_may_be_readable_with_nothing_due)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event;
 	struct hwheel_event e;
-	int ep = epoll_create1(EPOLL_CLOEXEC);
+	int ep = epoll_on(w, EPOLLIN);
 
-	CHECK(ep >= 0);
-	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, hwheel_fd(w), &event), 0);
 	CHECK_EQ(epoll_wait(ep, &event, 1, 20000), 1);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	CHECK_EQ(epoll_wait(ep, &event, 1, 0), 0);
@@ -120,11 +112,11 @@ MANUAL_TEST(an_event_in_the_array_is_told_by_its_handle)
 	CHECK(object[0] != e[0].timer && object[0] != e[1].timer);
 	/* One that is armed again has the same handle, and is pending. */
 	CHECK_EQ(hwheel_timer_mod(w, object[0], MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, e, 2, NULL), 1);
+	e[0] = one_event(w, 2 * MS);
 	CHECK_EQ(hwheel_timer_pending(w, e[0].timer), 0);
 	CHECK_EQ(hwheel_timer_mod(w, object[0], MS, 0), 0);
 	CHECK_EQ(hwheel_timer_pending(w, e[0].timer), 1);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, e, 2, NULL), 1);
+	one_event(w, 3 * MS);
 }
 
 static pthread_t ran_on;

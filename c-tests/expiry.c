@@ -1,7 +1,5 @@
 /* hwheel_next_expiry(): never later than the truth. */
-#include <poll.h>
-#include <sys/epoll.h>
-#include "ktap.h"
+#include "events.h"
 
 MANUAL_TEST(the_earliest_counts)
 {
@@ -171,8 +169,7 @@ MANUAL_TEST(what_a_bound_left_of_a_crowd_is_due_now)
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 10 };
 	struct hwheel_event e[20];
 
-	for (int i = 0; i < 10000; i++)
-		CHECK_EQ(hwheel_once(w, 2 * MS, NULL, 0, 0, NULL), 0);
+	arm_some(w, 10000, 2 * MS, NULL);
 	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 20, &run), 10);
 	CHECK_EQ(run.left, 1);
 	CHECK(ktap_next(w) <= 2 * MS);
@@ -265,27 +262,21 @@ TEST(a_drive_announces_no_cancelled_timer)
 	static hwheel_timer_t t[MANY];
 
 	for (int manual = 0; manual < 2; manual++) {
-		struct hwheel_run run = { .size = sizeof run };
 		WHEEL w = MADE(.clock = manual ? HWHEEL_CLOCK_MANUAL : 0);
-		uint64_t begin = ktap_now(w);
+		uint64_t begin = ktap_now(w), next;
 
 		for (uint64_t i = 0; i < MANY; i++)
 			CHECK_EQ(hwheel_once(w, begin + 20 * SEC + i * MS, NULL, 0, HWHEEL_ABS, &t[i]),
 				 0);
 		CHECK_EQ(hwheel_once(w, begin + 30 * SEC, NULL, 0, HWHEEL_ABS, NULL), 0);
-		CHECK_EQ(manual ? hwheel_advance(w, 0, NULL, 0, &run)
-				: hwheel_poll(w, NULL, 0, &run), 0);
-		CHECK(run.next_ns >= begin + 20 * SEC && run.next_ns < begin + 20 * SEC + MS);
+		CHECK_DUE(drive_to(w, 0), begin + 20 * SEC, MS);
 		for (unsigned i = 0; i < MANY; i++)
 			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
 		/* Driven again and again, it becomes exact; a poll may come at another tick. */
-		for (unsigned i = 0; run.next_ns < begin + 30 * SEC; i++) {
-			CHECK(i <= (manual ? 1 : 100) * MANY / SETTLED);
-			CHECK_EQ(manual ? hwheel_advance(w, 0, NULL, 0, &run)
-					: hwheel_poll(w, NULL, 0, &run), 0);
-		}
-		CHECK(run.next_ns >= begin + 30 * SEC && run.next_ns < begin + 30 * SEC + MS);
-		CHECK_EQ(ktap_next(w), run.next_ns);
+		for (unsigned i = 0; (next = drive_to(w, 0)) < begin + 30 * SEC; i++)
+			CHECK(i < (manual ? 1 : 100) * MANY / SETTLED);
+		CHECK_DUE(next, begin + 30 * SEC, MS);
+		CHECK_EQ(ktap_next(w), next);
 	}
 }
 
@@ -293,27 +284,24 @@ TEST(a_drive_announces_no_cancelled_timer)
 TEST(driving_again_makes_it_exact)
 {
 	for (uint32_t owned = 0; owned <= 1; owned++) {
-		struct hwheel_run run = { .size = sizeof run };
 		hwheel_timer_t t[1000];
 		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
-		uint64_t before = 0;
+		uint64_t next, before = 0;
 
-		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
+		drive_to(w, MS);
 		for (size_t i = 0; i < COUNT(t); i++) {
 			t[i] = ktap_timer(w);
 			CHECK_EQ(hwheel_timer_mod(w, t[i], 10 * (i + 1) * MS, HWHEEL_ABS), 0);
 		}
-		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
-		CHECK_EQ(run.next_ns, 10 * MS);
+		CHECK_EQ(drive_to(w, MS), 10 * MS);
 		for (size_t i = 0; i < COUNT(t) - 1; i++)
 			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
-		for (unsigned calls = 0; run.next_ns < 10 * SEC; calls++) {
+		for (unsigned calls = 1; (next = drive_to(w, MS)) < 10 * SEC; calls++) {
 			CHECK(calls <= 16);
-			CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
-			CHECK(run.next_ns > before);
-			before = run.next_ns;
+			CHECK(next > before);
+			before = next;
 		}
-		CHECK_EQ(run.next_ns, 10 * SEC);
+		CHECK_EQ(next, 10 * SEC);
 	}
 }
 
@@ -321,22 +309,18 @@ TEST(driving_again_makes_it_exact)
 TEST(driving_again_drops_a_crowd_that_was_cancelled)
 {
 	for (uint32_t owned = 0; owned <= 1; owned++) {
-		struct hwheel_run run = { .size = sizeof run };
 		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
 		hwheel_timer_t t[200];
 
 		for (size_t i = 0; i < COUNT(t); i++)
 			CHECK_EQ(hwheel_once(w, (300 + i) * MS, NULL, 0, 0, &t[i]), 0);
-		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
+		drive_to(w, 0);
 		CHECK_EQ(hwheel_timer_delete(w, t[0]), 1);
-		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
-		CHECK(run.next_ns <= 301 * MS);
+		CHECK(drive_to(w, 0) <= 301 * MS);
 		for (size_t i = 1; i < COUNT(t); i++)
 			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
-		for (unsigned calls = 0; run.next_ns != HWHEEL_NEVER; calls++) {
+		for (unsigned calls = 1; drive_to(w, 0) != HWHEEL_NEVER; calls++)
 			CHECK(calls <= COUNT(t) / 64 + 1);
-			CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
-		}
 		CHECK_EQ(stats(w).entries, 0);
 	}
 }
@@ -350,31 +334,30 @@ TEST(an_idle_loop_does_not_wake_for_what_was_cancelled)
 	enum { MANY = 1000, SETTLED = 64 };
 
 	for (uint32_t owned = 0; owned <= 1; owned++) {
-		struct hwheel_run run = { .size = sizeof run };
 		hwheel_timer_t t[MANY];
 		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .owned = owned);
-		uint64_t now = 0;
+		uint64_t now = 0, next = 0;
 		unsigned early = 0;
 
 		CHECK_EQ(hwheel_once(w, 100 * SEC, NULL, 0, HWHEEL_ABS, NULL), 0);
 		for (unsigned i = 0; i < MANY; i++) {
 			now += 3 * MS;
 			CHECK_EQ(hwheel_once(w, 30 * SEC, NULL, 0, 0, &t[i]), 0);
-			CHECK_EQ(hwheel_advance(w, now, NULL, 0, &run), 0);
-			CHECK(run.next_ns > now && run.next_ns <= 30 * SEC + 3 * MS);
+			next = drive_to(w, now);
+			CHECK(next > now && next <= 30 * SEC + 3 * MS);
 		}
 		for (unsigned i = 0; i < MANY; i++) {
 			now += 3 * MS;
 			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
-			CHECK_EQ(hwheel_advance(w, now, NULL, 0, &run), 0);
+			next = drive_to(w, now);
 		}
-		while (run.next_ns < 100 * SEC) {
-			CHECK(run.next_ns > now);
-			now = run.next_ns;
-			CHECK_EQ(hwheel_advance(w, now, NULL, 0, &run), 0);
+		while (next < 100 * SEC) {
+			CHECK(next > now);
+			now = next;
+			next = drive_to(w, now);
 			CHECK(++early <= MANY / SETTLED + 2);
 		}
-		CHECK_EQ(run.next_ns, 100 * SEC);
+		CHECK_EQ(next, 100 * SEC);
 	}
 }
 
@@ -384,14 +367,14 @@ TEST(a_time_that_never_comes_is_not_announced)
 	static const uint64_t ticks[] = { 1000, MS, 3600 * SEC };
 
 	for (unsigned i = 0; i < COUNT(ticks); i++) {
-		struct hwheel_run run = { .size = sizeof run };
-		WHEEL w = ktap_manual(ticks[i], 0, 0, (UINT64_C(1) << 63) - ticks[i] - 1);
+		const uint64_t last = (UINT64_C(1) << 63) - 1;
+		WHEEL w = ktap_manual(ticks[i], 0, 0, last - ticks[i]);
+		uint64_t next;
 
-		CHECK_EQ(hwheel_once(w, (UINT64_C(1) << 63) - 1, NULL, 0, HWHEEL_ABS, NULL), 0);
-		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
-		CHECK(run.next_ns < UINT64_C(1) << 63 || run.next_ns == HWHEEL_NEVER);
-		CHECK_EQ(hwheel_advance(w, (UINT64_C(1) << 63) - 1, NULL, 0, &run), 0);
-		CHECK(run.next_ns == HWHEEL_NEVER);
+		CHECK_EQ(hwheel_once(w, last, NULL, 0, HWHEEL_ABS, NULL), 0);
+		next = drive_to(w, 0);
+		CHECK(next <= last || next == HWHEEL_NEVER);
+		CHECK_EQ(drive_to(w, last), HWHEEL_NEVER);
 		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 	}
 }
@@ -456,14 +439,11 @@ WHEEL_TEST(advance_is_not_disturbed, ktap_manual(MS, 0, 0, 0))
 /* A poll that is refused would never see another edge. */
 CLOCK_TEST(an_edge_is_not_lost)
 {
-	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+	struct epoll_event edge;
 	struct hwheel_event events[64];
 	pthread_t thread;
-	int fd, loop = epoll_create1(0);
+	int loop = epoll_on(w, EPOLLIN | EPOLLET);
 
-	fd = hwheel_fd(w);
-	CHECK(loop >= 0 && fd >= 0);
-	CHECK_EQ(epoll_ctl(loop, EPOLL_CTL_ADD, fd, &edge), 0);
 	begin(&thread, w);
 	for (int i = 0; i < 200; i++) {
 		int fired = 0;
@@ -480,22 +460,14 @@ CLOCK_TEST(an_edge_is_not_lost)
 }
 
 /* Two threads that ask all the time neither stop the tick thread nor starve it. */
-static atomic_int beats;
-
-static void beat(struct hwheel *w, const struct hwheel_event *e)
-{
-	atomic_fetch_add(&beats, 1);
-}
-
 THREAD_TEST(asking_does_not_disturb_the_tick_thread)
 {
 	pthread_t threads[2];
 
-	beats = 0;
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, beat, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, ktap_nothing, 0, 0, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		begin(&threads[i], w);
-	ktap_until(&beats, 500);
+	ktap_wait(stats(w).fired >= 500);
 	for (int i = 0; i < 2; i++)
 		end(threads[i]);
 }
@@ -520,8 +492,7 @@ WHEEL_TEST(after_a_full_batch_it_names_what_is_left, ktap_manual(MS, 0, 0, 0))
 {
 	struct hwheel_event events[4];
 
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, HWHEEL_ABS, NULL), 0);
+	arm_some(w, 4, 10 * MS, NULL);
 	CHECK_EQ(hwheel_advance(w, 20 * MS, events, 4, NULL), 4);
 	/* the call has stopped at a bound, so the next one looks whether more is due */
 	CHECK(ktap_next(w) <= 20 * MS);

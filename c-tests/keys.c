@@ -1,17 +1,23 @@
 /* Timers by key: every answer, replacing, firing, draining, and storms that add up. */
 #include <sched.h>
 #include "child.h"
+#include "events.h"
 
 #define KEY(text) text, sizeof(text) - 1
 #define ROOM 64
 
 static struct hwheel_event events[ROOM];
 
+static void is_not_pending(struct hwheel *w, const void *key, uint32_t len)
+{
+	CHECK_EQ(hwheel_key_pending(w, key, len), 0);
+	CHECK_EQ(hwheel_key_mod(w, key, len, MS, 0), 0);
+	CHECK_EQ(hwheel_key_delete(w, key, len), 0);
+}
+
 MANUAL_TEST(every_call_says_what_it_found)
 {
-	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
-	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
-	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
+	is_not_pending(w, KEY("a"));
 	CHECK_EQ(stats(w).live, 0);
 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 7, 0), 0);
@@ -24,7 +30,7 @@ MANUAL_TEST(every_call_says_what_it_found)
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
 	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 0);
+	no_event(w, SEC);
 }
 
 MANUAL_TEST(bad_arguments_change_nothing)
@@ -79,9 +85,7 @@ MANUAL_TEST(a_number_is_the_key_of_its_bytes)
 	CHECK_EQ(hwheel_key_delete(NULL, NUMBER(1)), -EINVAL);
 	CHECK_EQ(hwheel_key_pending(NULL, NUMBER(1)), -EINVAL);
 	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(hwheel_key_mod(w, NUMBER(ids[i]), MS, 0), 0);
-		CHECK_EQ(hwheel_key_delete(w, NUMBER(ids[i])), 0);
-		CHECK_EQ(hwheel_key_pending(w, NUMBER(ids[i])), 0);
+		is_not_pending(w, NUMBER(ids[i]));
 		CHECK_EQ(hwheel_key_set(w, NUMBER(ids[i]), MS, NULL, ids[i], 0), 0);
 	}
 	for (int i = 0; i < 4; i++) {
@@ -90,32 +94,23 @@ MANUAL_TEST(a_number_is_the_key_of_its_bytes)
 		CHECK_EQ(hwheel_key_mod(w, NUMBER(ids[i]), (i + 2) * MS, HWHEEL_ABS), 1);
 	}
 	CHECK_EQ(hwheel_key_set(w, NUMBER(ids[0]), 2 * MS, NULL, 77, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, events, ROOM, NULL), 1);
-	CHECK_EQ(events[0].cookie, 77);
+	CHECK_EQ(one_event(w, 2 * MS).cookie, 77);
 	CHECK_EQ(hwheel_key_delete(w, NUMBER(ids[1])), 1);
 	CHECK_EQ(hwheel_key_delete(w, &ids[2], sizeof ids[2]), 1);
-	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 1);
-	CHECK_EQ(events[0].cookie, UINT64_MAX);
+	CHECK_EQ(one_event(w, SEC).cookie, UINT64_MAX);
 	CHECK_EQ(stats(w).live, 0);
 }
 
 MANUAL_TEST(it_fires_once_and_is_gone)
 {
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 7, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS - 1, events, ROOM, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, events, ROOM, NULL), 1);
-	CHECK_EQ(events[0].cookie, 7);
-	CHECK_EQ(events[0].timer, 0);
-	CHECK_EQ(events[0].deadline_ns, 5 * MS);
-	CHECK_EQ(events[0].flags, 0);
-	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
-	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
-	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
+	no_event(w, 5 * MS - 1);
+	check_event(one_event(w, 5 * MS), 0, 7, 5 * MS, 1, 0);
+	is_not_pending(w, KEY("a"));
 	CHECK_EQ(stats(w).live, 0);
 	/* the key is free for another */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 6 * MS, NULL, 8, HWHEEL_ABS), 0);
-	CHECK_EQ(hwheel_advance(w, 6 * MS, events, ROOM, NULL), 1);
-	CHECK_EQ(events[0].cookie, 8);
+	CHECK_EQ(one_event(w, 6 * MS).cookie, 8);
 	/* nobody takes events: dropped, and gone all the same */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 0, NULL, 9, 0), 0);
 	CHECK_EQ(hwheel_advance(w, 8 * MS, NULL, 0, NULL), 0);
@@ -137,18 +132,17 @@ MANUAL_TEST(set_takes_deadline_callback_and_cookie)
 	/* the same function, another one, and none */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 3 * MS, note, 2, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 4 * MS, events, ROOM, NULL), 0);
+	no_event(w, 4 * MS);
 	CHECK_EQ(calls, 1);
 	CHECK_EQ(seen[0], 2);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 3, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 7 * MS, NULL, 4, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, events, ROOM, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 11 * MS, events, ROOM, NULL), 1);
-	CHECK_EQ(events[0].cookie, 4);
+	no_event(w, 10 * MS);
+	CHECK_EQ(one_event(w, 11 * MS).cookie, 4);
 	CHECK_EQ(calls, 1);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 5, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 9 * MS, note, 6, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 40 * MS, events, ROOM, NULL), 0);
+	no_event(w, 40 * MS);
 	CHECK_EQ(calls, 2);
 	CHECK_EQ(seen[1], 6);
 	CHECK_EQ(stats(w).live, 0);
@@ -157,13 +151,13 @@ MANUAL_TEST(set_takes_deadline_callback_and_cookie)
 MANUAL_TEST(never_is_a_deadline_to_move_away_from)
 {
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), HWHEEL_NEVER, NULL, 1, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 1000 * SEC, events, ROOM, NULL), 0);
+	no_event(w, 1000 * SEC);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 1);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), HWHEEL_NEVER, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_advance(w, 2000 * SEC, events, ROOM, NULL), 0);
+	no_event(w, 2000 * SEC);
 	CHECK_EQ(hwheel_key_mod(w, KEY("a"), 2000 * SEC + MS, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_advance(w, 2001 * SEC, events, ROOM, NULL), 1);
+	one_event(w, 2001 * SEC);
 }
 
 static int answers[4];
@@ -184,7 +178,7 @@ MANUAL_TEST(a_callback_may_set_its_own_key_again)
 	answers[3] = -1;
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, set_again, 1, 0), 0);
 	for (unsigned tick = 1; tick <= 5; tick++) {
-		CHECK_EQ(hwheel_advance(w, tick * MS, events, ROOM, NULL), 0);
+		no_event(w, tick * MS);
 		CHECK_EQ(calls, tick < 3 ? tick : 3);
 		CHECK_EQ(stats(w).live, tick < 3);
 		CHECK_EQ(answers[0], 0);
@@ -234,8 +228,7 @@ WHEEL_TEST(at_the_limit_the_old_timer_stays, MADE(.clock = HWHEEL_CLOCK_MANUAL, 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 2, 0), -ENOSPC);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 2 * MS, note, 3, 0), -ENOSPC);
-	CHECK_EQ(hwheel_advance(w, MS, events, ROOM, NULL), 1);
-	CHECK_EQ(events[0].cookie, 1);
+	CHECK_EQ(one_event(w, MS).cookie, 1);
 	/* with the same function no second timer is needed */
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 4, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 5, 0), 1);
@@ -389,8 +382,7 @@ static void storm_of(enum driver driver)
 	unsigned once = 0;
 	int n;
 
-	for (size_t i = 0; i < 2 * SETS; i++)
-		atomic_store(&ends[i], 0);
+	memset(ends, 0, sizeof ends);
 	/* enough for the tick thread to wake before each is replaced */
 	storm_keys = driver == TICK_THREAD ? 10000 : 7;
 	made = replaced = deleted = 0;
