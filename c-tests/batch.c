@@ -20,6 +20,14 @@ static struct hwheel *wheel_of(int n)
 	return w;
 }
 
+/* The first results of the last call are these. */
+#define CHECK_RESULTS(...) do { \
+	const int want[] = { __VA_ARGS__ }; \
+\
+	for (size_t i = 0; i < COUNT(want); i++) \
+		CHECK_EQ(results[i], want[i]); \
+} while (0)
+
 WHEEL_TEST(each_is_as_a_call_of_its_own, wheel_of(N))
 {
 	CHECK_EQ(hwheel_timer_mod(w, timers[3], SEC, 0), 0);
@@ -59,19 +67,9 @@ WHEEL_TEST(one_that_fails_stops_none, wheel_of(6))
 	timers[4] = 0;
 	timers[5] = UINT64_MAX;
 	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 6, 0, results), 2);
-	CHECK_EQ(results[0], 0);
-	CHECK_EQ(results[1], -ESHUTDOWN);
-	CHECK_EQ(results[2], 0);
-	CHECK_EQ(results[3], -ESTALE);
-	CHECK_EQ(results[4], -ESTALE);
-	CHECK_EQ(results[5], -ESTALE);
+	CHECK_RESULTS(0, -ESHUTDOWN, 0, -ESTALE, -ESTALE, -ESTALE);
 	CHECK_EQ(hwheel_timer_delete_many(w, timers, 6, results), 3);
-	CHECK_EQ(results[0], 1);
-	CHECK_EQ(results[1], 0);
-	CHECK_EQ(results[2], 1);
-	CHECK_EQ(results[3], -ESTALE);
-	CHECK_EQ(results[4], -ESTALE);
-	CHECK_EQ(results[5], -ESTALE);
+	CHECK_RESULTS(1, 0, 1, -ESTALE, -ESTALE, -ESTALE);
 }
 
 WHEEL_TEST(one_timer_may_come_twice, wheel_of(1))
@@ -122,8 +120,7 @@ WHEEL_TEST(bad_arguments_change_nothing, wheel_of(2))
 	CHECK_EQ(hwheel_timer_delete_many(w, NULL, 2, results), -EINVAL);
 	CHECK_EQ(hwheel_timer_delete_many(w, timers, too_many, results), -EINVAL);
 	CHECK_EQ(hwheel_timer_pending(w, timers[0]), 1);
-	CHECK_EQ(results[0], 77);
-	CHECK_EQ(results[1], 77);
+	CHECK_RESULTS(77, 77);
 }
 
 MANUAL_TEST(one_call_timers_are_freed)
@@ -142,6 +139,5 @@ WHEEL_TEST(a_drained_wheel_refuses_each, wheel_of(2))
 {
 	CHECK_EQ(hwheel_drain(w, events, N), 0);
 	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 2, 0, results), 0);
-	CHECK_EQ(results[0], -ESHUTDOWN);
-	CHECK_EQ(results[1], -ESHUTDOWN);
+	CHECK_RESULTS(-ESHUTDOWN, -ESHUTDOWN);
 }
