@@ -121,15 +121,6 @@ REFUSED(create_without_space)
 	QUIET(hwheel_once(w, 0, NULL, 0, 0, NULL), -ENOMEM);
 }
 
-static atomic_int calls, release;
-
-static void count(struct hwheel *w, const struct hwheel_event *e)
-{
-	atomic_fetch_add(&calls, 1);
-	while (!atomic_load(&release))
-		ktap_sleep_ms(1);
-}
-
 TEST(success_leaves_errno_alone)
 {
 	struct hwheel *w = NULL;
@@ -137,7 +128,6 @@ TEST(success_leaves_errno_alone)
 	struct hwheel_stats s = { .size = sizeof s };
 	hwheel_timer_t t = 0;
 	uint64_t ns = 0;
-	int fd;
 
 	QUIET(hwheel_create(NULL, &w), 0);
 	QUIET(hwheel_now(w, &ns), 0);
@@ -147,13 +137,8 @@ TEST(success_leaves_errno_alone)
 	QUIET(hwheel_get_stats(w, &s), 0);
 	ns = 0;
 	QUIET(hwheel_list(w, &ns, &e, 1), 1);
-	errno = MARK;
-	CHECK(hwheel_strerror(-ESTALE) != NULL);
-	CHECK_EQ(errno, MARK);
-	errno = MARK;
-	fd = hwheel_fd(w);
-	CHECK_EQ(errno, MARK);
-	CHECK(fd >= 0);
+	QUIET(hwheel_strerror(-ESTALE) != NULL, 1);
+	QUIET(hwheel_fd(w) >= 0, 1);
 	QUIET(hwheel_poll(w, &e, 1, NULL), 0);
 	QUIET(hwheel_timer_mod(w, t, SEC, 0), 1);
 	QUIET(hwheel_start(w), 0);
@@ -193,19 +178,14 @@ TEST(refusals_leave_errno_alone)
 THREAD_TEST(waiting_leaves_errno_alone)
 {
 	for (int i = 0; i < 200; i++) {
-		hwheel_timer_t t = 0;
-		int answer, after;
+		hwheel_timer_t t = ktap_armed(w, ktap_nothing, 0, 0);
+		int answer;
 
-		atomic_store(&release, 1);
-		t = ktap_armed(w, count, 0, 0);
 		if (i % 4 == 0)
 			while (hwheel_timer_pending(w, t) == 1)
 				;
-		errno = MARK;
-		answer = hwheel_timer_shutdown_sync(w, t);
-		after = errno;
+		QUIET(answer = hwheel_timer_shutdown_sync(w, t), answer);
 		CHECK(answer == 0 || answer == 1);
-		CHECK_EQ(after, MARK);
 		CHECK_EQ(hwheel_timer_free(w, t), 0);
 	}
 }
