@@ -91,16 +91,14 @@ static void *free_them(void *arg)
 	return NULL;
 }
 
-TEST(what_another_thread_has_freed_is_room)
+WHEEL_TEST(what_another_thread_has_freed_is_room, other.w = limited(100))
 {
-	other.w = limited(100);
 	for (int round = 0; round < 10; round++) {
 		for (int i = 0; i < 100; i++)
 			CHECK_EQ(hwheel_timer_setup(other.w, NULL, 0, &other.t[i]), 0);
 		full(other.w);
 		ktap_in_a_thread(free_them, NULL);
 	}
-	CHECK_EQ(hwheel_destroy(other.w), 0);
 }
 
 /* Makers hold a permit for each timer that lives; one thread frees what they make. */
@@ -130,14 +128,13 @@ static void *make_them(void *arg)
 		}
 		if (hwheel_timer_setup(other.w, NULL, 0, &t) == 0) {
 			atomic_store(mine, t);
-		} else {
-			/* There is room; the next call may find it. */
-			atomic_fetch_add(&refused, 1);
-			atomic_fetch_add(&permits, 1);
-			sched_yield();
+			n++;
 			continue;
 		}
-		n++;
+		/* There is room; the next call may find it. */
+		atomic_fetch_add(&refused, 1);
+		atomic_fetch_add(&permits, 1);
+		sched_yield();
 	}
 	atomic_fetch_sub(&makers, 1);
 	return NULL;
@@ -165,11 +162,10 @@ static void *free_what_is_made(void *arg)
  * thread that the kernel stops in the middle of that holds the node back, and others
  * do not wait for it.
  */
-TEST(a_timer_that_was_freed_is_room_at_once)
+WHEEL_TEST(a_timer_that_was_freed_is_room_at_once, other.w = limited(MAKERS - 1))
 {
 	pthread_t threads[MAKERS + 1];
 
-	other.w = limited(MAKERS - 1);
 	permits = MAKERS - 1;
 	makers = MAKERS;
 	for (int i = 0; i < MAKERS; i++)
@@ -177,7 +173,6 @@ TEST(a_timer_that_was_freed_is_room_at_once)
 	ktap_begin(&threads[MAKERS], 1, free_what_is_made, NULL);
 	ktap_end(threads, MAKERS + 1);
 	CHECK(refused <= MAKERS * ROUNDS / 1000);
-	CHECK_EQ(hwheel_destroy(other.w), 0);
 }
 
 static int inside;
