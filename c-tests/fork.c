@@ -1,9 +1,9 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include "calls.h"
 #include "counted.h"
+#include "events.h"
 
 /* The parent's wheel. */
 static struct hwheel *w;
@@ -32,13 +32,11 @@ static void try_everything_and_destroy(void)
 static void use_an_own_wheel(void)
 {
 	struct hwheel *mine = ktap_manual(0, 0, 0, 0);
-	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_once(mine, MS, NULL, 5, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_pending(mine, of_parent), -ESTALE);
-	CHECK_EQ(hwheel_advance(mine, SEC, e, 2, NULL), 1);
-	CHECK_EQ(e[0].timer, t);
+	CHECK_EQ(one_event(mine, SEC).timer, t);
 	CHECK_EQ(hwheel_destroy(mine), 0);
 	/* with a thread of its own */
 	mine = ktap_started(NULL);
@@ -65,42 +63,25 @@ static void arm_manual(void)
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
 }
 
-/* The parent's wheel is as it was. */
-static void goes_on(void)
+/* Runs two children. Then the parent's wheel is as it was. */
+static void goes_on_after(void (*first)(void), void (*second)(void))
 {
-	struct hwheel_event e;
-
+	arm_manual();
+	in_a_child(first);
+	in_a_child(second);
 	CHECK_EQ(ktap_now(w), 0);
 	CHECK_EQ(hwheel_timer_pending(w, of_parent), 1);
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.timer, of_parent);
+	no_event(w, 10 * MS - 1);
+	CHECK_EQ(one_event(w, 10 * MS).timer, of_parent);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(every_call_in_a_child_is_refused)
-{
-	arm_manual();
-	in_a_child(try_everything);
-	goes_on();
-}
-
-TEST(a_child_may_destroy_its_copy)
-{
-	arm_manual();
-	in_a_child(try_everything_and_destroy);
-	in_a_child(try_everything_and_destroy);
-	goes_on();
-}
-
-TEST(a_child_makes_its_own_wheel)
-{
-	arm_manual();
-	in_a_child(use_an_own_wheel);
-	in_a_child(use_an_own_wheel_and_destroy);
-	goes_on();
-}
+TEST_OF(every_call_in_a_child_is_refused, goes_on_after(try_everything, try_everything))
+TEST_OF(a_child_may_destroy_its_copy,
+	goes_on_after(try_everything_and_destroy, try_everything_and_destroy))
+TEST_OF(a_child_makes_its_own_wheel,
+	goes_on_after(use_an_own_wheel, use_an_own_wheel_and_destroy))
 
 static struct hwheel *of_the_child;
 
@@ -121,12 +102,7 @@ static void a_grandchild_too(void)
 	CHECK_EQ(hwheel_destroy(of_the_child), 0);
 }
 
-TEST(generations_of_children)
-{
-	arm_manual();
-	in_a_child(a_grandchild_too);
-	goes_on();
-}
+TEST_OF(generations_of_children, goes_on_after(a_grandchild_too, a_grandchild_too))
 
 static void do_nothing_for_a_while(void)
 {
@@ -309,41 +285,48 @@ static void fork_and_go_on(struct hwheel *wheel, const struct hwheel_event *e)
 	}
 }
 
-/* A wheel with eleven timers, the first of which forks in its callback. */
-static void one_of_eleven_forks(unsigned workers, hwheel_executor_fn executor)
+static void begin_apart(void)
 {
 	parent = getpid();
 	shared = map_shared();
-	w = MADE(.workers = workers, .executor = executor);
-	CHECK_EQ(hwheel_once(w, MS, fork_and_go_on, 0, 0, NULL), 0);
-	for (unsigned i = 0; i < 10; i++)
-		CHECK_EQ(hwheel_once(w, MS + i * 10 * MS, count_apart, 0, 0, NULL), 0);
 }
 
-/* All fired in the parent, none in the child, which has ended by itself. */
-static void all_in_the_parent(void)
+/* The child has ended by itself, without a callback. */
+static void end_apart(void)
 {
-	ktap_until(&shared[IN_PARENT], 11);
-	CHECK_EQ(shared[IN_PARENT], 11);
 	CHECK_EQ(status_of(shared[CHILD]), 0);
 	CHECK_EQ(shared[IN_CHILD], 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	munmap((void *)shared, 4096);
 }
 
-TEST(a_child_that_returns_into_the_tick_thread)
+/* A wheel with eleven timers, the first of which forks in its callback. */
+static void one_of_eleven_forks(unsigned workers, hwheel_executor_fn executor)
 {
-	one_of_eleven_forks(0, NULL);
+	begin_apart();
+	w = MADE(.workers = workers, .executor = executor);
+	CHECK_EQ(hwheel_once(w, MS, fork_and_go_on, 0, 0, NULL), 0);
+	for (unsigned i = 0; i < 10; i++)
+		CHECK_EQ(hwheel_once(w, MS + i * 10 * MS, count_apart, 0, 0, NULL), 0);
+}
+
+/* All fired in the parent. */
+static void all_in_the_parent(void)
+{
+	ktap_until(&shared[IN_PARENT], 11);
+	CHECK_EQ(shared[IN_PARENT], 11);
+	end_apart();
+}
+
+static void returns_into_a_thread(unsigned workers)
+{
+	one_of_eleven_forks(workers, NULL);
 	CHECK_EQ(hwheel_start(w), 0);
 	all_in_the_parent();
 }
 
-TEST(a_child_that_returns_into_a_worker)
-{
-	one_of_eleven_forks(2, NULL);
-	CHECK_EQ(hwheel_start(w), 0);
-	all_in_the_parent();
-}
+TEST_OF(a_child_that_returns_into_the_tick_thread, returns_into_a_thread(0))
+TEST_OF(a_child_that_returns_into_a_worker, returns_into_a_thread(2))
 
 /* Eleven callbacks wait for the executor, which runs none. */
 static void all_are_in_the_queue(void)
@@ -420,8 +403,7 @@ TEST(a_child_that_destroys_another_wheel_and_returns)
 {
 	int got;
 
-	parent = getpid();
-	shared = map_shared();
+	begin_apart();
 	w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = ktap_no_executor);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_destroy_another, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
@@ -433,11 +415,9 @@ TEST(a_child_that_destroys_another_wheel_and_returns)
 	if (getpid() != parent)
 		_exit(got == 1 ? 0 : 1);
 	CHECK_EQ(got, 1);
-	CHECK_EQ(status_of(shared[CHILD]), 0);
 	for (int i = 0; i < OTHERS; i++)
 		CHECK_EQ(hwheel_destroy(others[i]), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	munmap((void *)shared, 4096);
+	end_apart();
 }
 
 /* A child's thread that has not used the parent's wheel. */
@@ -516,16 +496,14 @@ TEST(the_thread_that_forks_keeps_its_number)
 /* The child has a copy of the descriptor, so the epoll still watches it. */
 TEST(a_wheel_that_is_gone_wakes_nobody)
 {
-	struct epoll_event e = { .events = EPOLLIN };
+	struct epoll_event e;
 
 	for (uint32_t clock = 0; clock < 3; clock++) {
-		int epoll = epoll_create1(0), fd, woken;
+		int epoll, woken;
 		pid_t child;
 
 		w = MADE(.clock = clock);
-		fd = hwheel_fd(w);
-		CHECK(epoll >= 0 && fd >= 0);
-		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e), 0);
+		epoll = epoll_on(w, EPOLLIN);
 		CHECK_EQ(hwheel_once(w, clock == 2 ? 0 : 20 * MS, NULL, 0, 0, NULL), 0);
 		if (clock < 2)
 			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
