@@ -4,7 +4,7 @@
  * test's own.
  */
 #include <poll.h>
-#include "ktap.h"
+#include "events.h"
 #include "test_clock.h"
 
 enum { SENDERS = 2, MOST = 20000 };
@@ -29,15 +29,16 @@ static void wake(struct hwheel *w, void *arg)
 	woken++;
 }
 
-static struct hwheel *make(uint32_t clock, hwheel_wake_fn how)
+static void make(struct hwheel_options o)
 {
 	for (unsigned i = 0; i < MOST; i++)
 		ended[i] = 0;
 	early = fired = woken = 0;
-	driven = SEC;
+	driven = o.clock == HWHEEL_CLOCK_MANUAL ? o.start_ns : SEC;
 	clock_of[CLOCK_MONOTONIC] = SEC;
-	return MADE(.clock = clock, .wake = how, .owned = 1,
-		    .start_ns = clock == HWHEEL_CLOCK_MANUAL ? SEC : 0);
+	o.size = sizeof o;
+	o.owned = 1;
+	wheel = ktap_made(&o);
 }
 
 static void end_of_test(void)
@@ -46,6 +47,20 @@ static void end_of_test(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 	clock_of[CLOCK_MONOTONIC] = 0;
 }
+
+/* A test with the wheel that these options make. */
+#define MESSAGE_TEST(name, ...) \
+	static void name##_to_it(void); \
+	TEST(name) \
+	{ \
+		make((struct hwheel_options){ __VA_ARGS__ }); \
+		name##_to_it(); \
+		end_of_test(); \
+	} \
+	static void name##_to_it(void)
+
+/* A manual clock, which shows a second. */
+#define MANUAL .clock = HWHEEL_CLOCK_MANUAL, .start_ns = SEC
 
 /* One message for the time @due[cookie]. */
 static int result;
@@ -67,22 +82,14 @@ static void send(unsigned cookie, uint64_t at)
 
 static uint64_t drive(uint64_t now)
 {
-	struct hwheel_run run = { .size = sizeof run };
-	int got;
-
 	driven = now;
 	if (clock_of[CLOCK_MONOTONIC] < now)
 		set_clock(CLOCK_MONOTONIC, now);
-	got = hwheel_advance(wheel, now, NULL, 0, &run);
-	if (got == -EINVAL)
-		got = hwheel_poll(wheel, NULL, 0, &run);
-	CHECK_EQ(got, 0);
-	return run.next_ns;
+	return drive_to(wheel, now);
 }
 
-TEST(to_a_wheel_that_nobody_owns)
+MESSAGE_TEST(to_a_wheel_that_nobody_owns, MANUAL)
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
 	CHECK_EQ(drive(SEC + MS), HWHEEL_NEVER);
 	/* Before it is given up, too. */
 	send(1, SEC + 2 * MS);
@@ -102,7 +109,6 @@ TEST(to_a_wheel_that_nobody_owns)
 	CHECK_EQ(drive(SEC + 5 * MS), HWHEEL_NEVER);
 	for (int i = 1; i <= 4; i++)
 		CHECK_EQ(ended[i], 1);
-	end_of_test();
 }
 
 /* In the order of the deadlines, whatever the order of sending. */
@@ -123,10 +129,9 @@ static void *send_some(void *arg)
 	return NULL;
 }
 
-TEST(in_the_order_of_their_times)
+MESSAGE_TEST(in_the_order_of_their_times, MANUAL)
 {
 	last = 0;
-	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
 	ktap_in_a_thread(send_some, (void *)1);
 	ktap_in_a_thread(send_some, (void *)150);
 	for (uint64_t i = 0; i < 100; i++)
@@ -135,7 +140,6 @@ TEST(in_the_order_of_their_times)
 	CHECK(fired > 300);
 	drive(SEC + 300 * MS);
 	CHECK_EQ(fired, 1100);
-	end_of_test();
 }
 
 static int is_readable(int fd)
@@ -146,12 +150,10 @@ static int is_readable(int fd)
 }
 
 /* The descriptor of an owner that sleeps. */
-TEST(to_an_owner_that_sleeps_on_its_descriptor)
+MESSAGE_TEST(to_an_owner_that_sleeps_on_its_descriptor, .clock = HWHEEL_CLOCK_MONOTONIC)
 {
-	int fd;
+	int fd = hwheel_fd(wheel);
 
-	wheel = make(HWHEEL_CLOCK_MONOTONIC, NULL);
-	fd = hwheel_fd(wheel);
 	CHECK(fd >= 0);
 	CHECK_EQ(hwheel_once(wheel, SEC + 100 * MS, fire, 0, HWHEEL_ABS, NULL), 0);
 	CHECK_EQ(drive(SEC + MS), SEC + 100 * MS);
@@ -180,62 +182,49 @@ TEST(to_an_owner_that_sleeps_on_its_descriptor)
 	drive(SEC + 300 * MS);
 	for (int i = 1; i <= 5; i++)
 		CHECK_EQ(ended[i], 1);
-	end_of_test();
 }
 
 /* The owner's own arms outside of a call that drives: the descriptor is not late. */
-TEST(an_earlier_arm_of_the_owner_sets_its_descriptor)
+MESSAGE_TEST(an_earlier_arm_of_the_owner_sets_its_descriptor, .clock = HWHEEL_CLOCK_MONOTONIC)
 {
-	hwheel_timer_t t, u;
-	int fd;
+	hwheel_timer_t t = ktap_timer_of(wheel, fire, 1), u = ktap_timer_of(wheel, fire, 2);
+	int fd = hwheel_fd(wheel);
 
-	wheel = make(HWHEEL_CLOCK_MONOTONIC, NULL);
-	fd = hwheel_fd(wheel);
-	CHECK_EQ(hwheel_timer_setup(wheel, fire, 1, &t), 0);
-	CHECK_EQ(hwheel_timer_setup(wheel, fire, 2, &u), 0);
 	for (int i = 0; i < 6; i++) {
-		const uint64_t now = (uint64_t)(i + 1) * 10 * SEC;
+		const uint64_t now = (uint64_t)(i + 1) * 10 * SEC, delay = 30 * MS;
+		int got;
 
-		due[1] = now + 30 * MS;
+		due[1] = now + delay;
 		due[2] = now + 40 * MS;
 		drive(now);
 		CHECK_EQ(is_readable(fd), 0);
 		CHECK(alarm_seen(fd).at == 0 || alarm_seen(fd).at > now);
 		/* The short way, the long one, by a key, a new timer. */
-		if (i == 0)
-			CHECK_EQ(hwheel_timer_mod(wheel, t, 30 * MS, 0), 0);
-		else if (i == 1)
-			CHECK_EQ(hwheel_timer_mod(wheel, t, 30 * MS, HWHEEL_REDUCE), 0);
-		else if (i == 2)
-			CHECK_EQ(hwheel_timer_mod_range(wheel, t, 30 * MS, MS / 2, 0), 0);
-		else if (i == 3)
-			CHECK_EQ(hwheel_once(wheel, 30 * MS, fire, 1, 0, NULL), 0);
-		else if (i == 4)
-			CHECK_EQ(hwheel_key_set(wheel, "k", 1, 30 * MS, fire, 1, 0), 0);
-		else
-			CHECK_EQ(hwheel_timer_mod_many(wheel, &t, &(uint64_t){ 30 * MS }, 1, 0,
-						       NULL), 1);
+		got = i == 0 ? hwheel_timer_mod(wheel, t, delay, 0) :
+		      i == 1 ? hwheel_timer_mod(wheel, t, delay, HWHEEL_REDUCE) :
+		      i == 2 ? hwheel_timer_mod_range(wheel, t, delay, MS / 2, 0) :
+		      i == 3 ? hwheel_once(wheel, delay, fire, 1, 0, NULL) :
+		      i == 4 ? hwheel_key_set(wheel, "k", 1, delay, fire, 1, 0) :
+			       hwheel_timer_mod_many(wheel, &t, &delay, 1, 0, NULL);
+		CHECK_EQ(got, i == 5);
 		/* One that is later changes nothing. */
 		CHECK_EQ(hwheel_timer_mod(wheel, u, 40 * MS, 0), 0);
-		set_clock(CLOCK_MONOTONIC, now + 30 * MS);
+		set_clock(CLOCK_MONOTONIC, due[1]);
 		CHECK_EQ(is_readable(fd), 1);
-		drive(now + 30 * MS);
+		drive(due[1]);
 		CHECK_EQ(fired, 2 * i + 1);
 		CHECK_EQ(is_readable(fd), 0);
-		set_clock(CLOCK_MONOTONIC, now + 40 * MS);
+		set_clock(CLOCK_MONOTONIC, due[2]);
 		CHECK_EQ(is_readable(fd), 1);
-		drive(now + 40 * MS);
+		drive(due[2]);
 		CHECK_EQ(fired, 2 * i + 2);
 	}
-	end_of_test();
 }
 
-TEST(to_an_owner_that_its_function_wakes)
+MESSAGE_TEST(to_an_owner_that_its_function_wakes, MANUAL, .wake = wake)
 {
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_timer_of(wheel, fire, 0);
 
-	wheel = make(HWHEEL_CLOCK_MANUAL, wake);
-	CHECK_EQ(hwheel_timer_setup(wheel, fire, 0, &t), 0);
 	CHECK_EQ(drive(SEC + MS), HWHEEL_NEVER);
 	/* Not for the owner's own arms. */
 	CHECK_EQ(hwheel_timer_mod(wheel, t, 100 * MS, 0), 0);
@@ -256,7 +245,6 @@ TEST(to_an_owner_that_its_function_wakes)
 	CHECK_EQ(hwheel_own(wheel), 0);
 	CHECK_EQ(drive(SEC + 200 * MS), HWHEEL_NEVER);
 	CHECK_EQ(fired, 6);
-	end_of_test();
 }
 
 /* The function that wakes may send a message itself, and is not called for that one. */
@@ -274,9 +262,8 @@ static void wake_and_send(struct hwheel *w, void *arg)
 	CHECK_EQ(hwheel_destroy(w), -EPERM);
 }
 
-TEST(from_the_function_that_wakes)
+MESSAGE_TEST(from_the_function_that_wakes, MANUAL, .wake = wake_and_send)
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL, wake_and_send);
 	CHECK_EQ(drive(SEC + MS), HWHEEL_NEVER);
 	send(1, SEC + 50 * MS);
 	/* Once more at most: the second message is earlier. */
@@ -285,7 +272,6 @@ TEST(from_the_function_that_wakes)
 	CHECK_EQ(drive(SEC + 50 * MS), HWHEEL_NEVER);
 	CHECK_EQ(ended[1], 1);
 	CHECK_EQ(ended[9], 1);
-	end_of_test();
 }
 
 /* The function that wakes takes a wheel that nobody owns, in the middle of the message. */
@@ -307,9 +293,8 @@ static void *send_and_drive(void *unused)
 	return NULL;
 }
 
-TEST(from_a_sender_that_becomes_the_owner)
+MESSAGE_TEST(from_a_sender_that_becomes_the_owner, MANUAL, .wake = wake_and_own)
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL, wake_and_own);
 	due[9] = SEC + 10 * MS;
 	CHECK_EQ(drive(SEC + MS), HWHEEL_NEVER);
 	CHECK_EQ(hwheel_disown(wheel), 0);
@@ -318,7 +303,6 @@ TEST(from_a_sender_that_becomes_the_owner)
 	CHECK_EQ(ended[1], 1);
 	CHECK_EQ(ended[9], 1);
 	CHECK_EQ(hwheel_own(wheel), 0);
-	end_of_test();
 }
 
 /* From a callback of another wheel, which another thread owns. */
@@ -338,10 +322,9 @@ static void *run_another(void *unused)
 	return NULL;
 }
 
-TEST(from_a_callback_of_another_wheel)
+MESSAGE_TEST(from_a_callback_of_another_wheel, MANUAL)
 {
 	memset(due, 0, sizeof due);
-	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
 	ktap_in_a_thread(run_another, NULL);
 	drive(SEC);
 	/* A time that has passed is the next tick. */
@@ -349,19 +332,14 @@ TEST(from_a_callback_of_another_wheel)
 	drive(SEC + MS);
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(ended[i], 1);
-	end_of_test();
 }
 
 /* Far deadlines: never early, and late by one part in a hundred million at most. */
-TEST(to_times_that_are_far_away)
+MESSAGE_TEST(to_times_that_are_far_away, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = HWHEEL_USEC)
 {
 	const uint64_t tick = HWHEEL_USEC;
 	unsigned n = 0;
 
-	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
-	wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick, .owned = 1);
-	driven = 0;
 	for (unsigned bits = 30; bits < 50; bits++)
 		send(n++, tick << bits);
 	for (unsigned i = 0; i < n; i++) {
@@ -376,15 +354,10 @@ TEST(to_times_that_are_far_away)
 	send(n, HWHEEL_NEVER - 0);
 	drive((UINT64_C(1) << 63) - 1);
 	CHECK_EQ(fired, n);
-	end_of_test();
 }
 
-TEST(beyond_the_limit_on_timers)
+MESSAGE_TEST(beyond_the_limit_on_timers, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 3)
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
-	wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 3, .owned = 1);
-	driven = 0;
 	for (uint64_t turn = 1; turn < 50; turn++) {
 		for (unsigned i = 0; i < 3; i++)
 			send(i, turn * MS);
@@ -395,18 +368,15 @@ TEST(beyond_the_limit_on_timers)
 		CHECK_EQ(fired, turn * 3);
 	}
 	CHECK_EQ(stats(wheel).live, 0);
-	end_of_test();
 }
 
 /*
  * The owner finds a message in a list, cancels it, and uses its memory, and so on, while nobody
  * drives. Memory follows the number of timers.
  */
-TEST(whose_memory_changes_hands_leave_few_notes)
+MESSAGE_TEST(whose_memory_changes_hands_leave_few_notes,
+	     .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1)
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL, NULL);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
-	wheel = MADE(.clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1, .owned = 1);
 	for (unsigned turn = 0; turn < 2000; turn++) {
 		struct hwheel_event e[2];
 		uint64_t cursor = 0;
@@ -415,8 +385,7 @@ TEST(whose_memory_changes_hands_leave_few_notes)
 		send(0, SEC);
 		CHECK_EQ(hwheel_list(wheel, &cursor, e, 2), 1);
 		CHECK_EQ(hwheel_timer_delete(wheel, e[0].timer), 1);
-		CHECK_EQ(hwheel_timer_setup(wheel, fire, 1, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(wheel, t, MS, 0), 0);
+		t = ktap_armed(wheel, fire, 1, MS);
 		CHECK_EQ(hwheel_timer_mod(wheel, t, 2 * MS, 0), 1);
 		CHECK_EQ(hwheel_timer_free(wheel, t), 1);
 	}
@@ -427,7 +396,6 @@ TEST(whose_memory_changes_hands_leave_few_notes)
 	CHECK_EQ(fired, 0);
 	CHECK_EQ(drive(2 * SEC), HWHEEL_NEVER);
 	CHECK_EQ(ended[0], 1);
-	end_of_test();
 }
 
 /*
@@ -467,7 +435,7 @@ TEST(while_the_owner_drives_and_drains)
 		struct hwheel_event e[32];
 		int drives = round % 20, got;
 
-		wheel = make(HWHEEL_CLOCK_MANUAL, round % 3 ? NULL : wake);
+		make((struct hwheel_options){ MANUAL, .wake = round % 3 ? NULL : wake });
 		next_cookie = 0;
 		for (unsigned i = 0; i < MOST; i++)
 			refused[i] = 0;
@@ -517,7 +485,7 @@ TEST(while_the_owner_drives_and_drains)
 /* Pending messages do not fire in the end. */
 TEST(what_is_pending_at_the_end_does_not_fire)
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL, wake);
+	make((struct hwheel_options){ MANUAL, .wake = wake });
 	CHECK_EQ(drive(SEC), HWHEEL_NEVER);
 	for (unsigned i = 0; i < 100; i++)
 		send(i, 0);
