@@ -4,7 +4,7 @@
  * the table in hwheel.h allows do what they do elsewhere. The others are refused, and change
  * nothing.
  */
-#include "ktap.h"
+#include "events.h"
 
 /* A check inside of the library cannot leave it: the first one that fails is kept. */
 static char why[256];
@@ -214,8 +214,6 @@ static void wake(struct hwheel *w, void *arg)
 static struct hwheel *make(uint32_t clock, hwheel_executor_fn executor, uint32_t workers,
 			   hwheel_wake_fn wake)
 {
-	struct hwheel *w = NULL;
-
 	why[0] = 0;
 	timer = 0;
 	key = NULL;
@@ -225,8 +223,7 @@ static struct hwheel *make(uint32_t clock, hwheel_executor_fn executor, uint32_t
 		.executor = executor, .executor_arg = executor != NULL ? &options : NULL,
 		.wake = wake, .wake_arg = wake != NULL ? &options : NULL,
 	};
-	CHECK_EQ(hwheel_create(&options, &w), 0);
-	return w;
+	return ktap_made(&options);
 }
 
 /* Drives the wheel for a millisecond of its clock. */
@@ -263,33 +260,40 @@ static void drive_until(struct hwheel *w, int n_callbacks, int n_marks)
 /* Every check inside has passed, and the wheel still works. */
 static void end(struct hwheel *w)
 {
-	hwheel_timer_t last = 0;
-
 	if (why[0] != 0) {
 		snprintf(ktap_why, sizeof ktap_why, "%s", why);
 		ktap_fail();
 	}
 	if (w == NULL)
 		return;
-	last = ktap_armed(w, mark, 0, SEC);
-	CHECK_EQ(hwheel_timer_free(w, last), 1);
+	CHECK_EQ(hwheel_timer_free(w, ktap_armed(w, mark, 0, SEC)), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-TEST(in_a_callback_of_a_call_that_drives)
-{
-	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
-		struct hwheel *w = make(clock, NULL, 0, NULL);
-		hwheel_timer_t periodic;
+/* A test with a wheel of each clock up to @last, and with these functions and workers. */
+#define CLOCKS_TEST(name, last, ...) \
+	static void name##_with(struct hwheel *w); \
+	TEST(name) \
+	{ \
+		for (uint32_t clock = 0; clock <= (last); clock++) { \
+			struct hwheel *w = make(clock, __VA_ARGS__); \
+\
+			name##_with(w); \
+			end(w); \
+		} \
+	} \
+	static void name##_with(struct hwheel *w)
 
-		timer = ktap_armed(w, callback, 0, MS);
-		drive_until(w, 2, 1);
-		end(NULL);
-		callbacks = 0;
-		CHECK_EQ(hwheel_every(w, MS, MS, 0, periodic_callback, 0, 0, &periodic), 0);
-		drive_until(w, 1, 2);
-		end(w);
-	}
+CLOCKS_TEST(in_a_callback_of_a_call_that_drives, HWHEEL_CLOCK_MANUAL, NULL, 0, NULL)
+{
+	hwheel_timer_t periodic;
+
+	timer = ktap_armed(w, callback, 0, MS);
+	drive_until(w, 2, 1);
+	end(NULL);
+	callbacks = 0;
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, periodic_callback, 0, 0, &periodic), 0);
+	drive_until(w, 1, 2);
 }
 
 /* It drives, so hwheel_start() is refused. */
@@ -299,18 +303,13 @@ static void tick_thread_callback(struct hwheel *w, const struct hwheel_event *e)
 	callback(w, e);
 }
 
-TEST(in_a_callback_of_the_tick_thread)
+CLOCKS_TEST(in_a_callback_of_the_tick_thread, HWHEEL_CLOCK_REALTIME, NULL, 0, NULL)
 {
-	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
-		struct hwheel *w = make(clock, NULL, 0, NULL);
-
-		timer = ktap_armed(w, tick_thread_callback, 0, 10 * MS);
-		CHECK_EQ(hwheel_start(w), 0);
-		ktap_until(&callbacks, 2);
-		ktap_until(&marks, 1);
-		CHECK_EQ(hwheel_stop(w), 0);
-		end(w);
-	}
+	timer = ktap_armed(w, tick_thread_callback, 0, 10 * MS);
+	CHECK_EQ(hwheel_start(w), 0);
+	ktap_until(&callbacks, 2);
+	ktap_until(&marks, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
 }
 
 static void worker_callback(struct hwheel *w, const struct hwheel_event *e)
@@ -320,15 +319,10 @@ static void worker_callback(struct hwheel *w, const struct hwheel_event *e)
 	pthread_mutex_unlock(&still);
 }
 
-TEST(in_a_callback_of_a_worker)
+CLOCKS_TEST(in_a_callback_of_a_worker, HWHEEL_CLOCK_MANUAL, NULL, 2, NULL)
 {
-	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
-		struct hwheel *w = make(clock, NULL, 2, NULL);
-
-		timer = ktap_armed(w, worker_callback, 0, MS);
-		drive_until(w, 2, 1);
-		end(w);
-	}
+	timer = ktap_armed(w, worker_callback, 0, MS);
+	drive_until(w, 2, 1);
 }
 
 /* A callback that waits in the queue, of a wheel without a thread for it. */
@@ -371,11 +365,9 @@ static void quiet_wake(struct hwheel *w, void *arg)
 
 TEST(in_a_callback_of_destroy)
 {
-	struct hwheel_run run = { .size = sizeof run };
 	struct hwheel *w = queue(quiet_wake);
 
-	CHECK_EQ(hwheel_advance(w, 6 * MS, NULL, 0, &run), 0);
-	CHECK(run.next_ns == HWHEEL_NEVER);
+	CHECK_EQ(drive_to(w, 6 * MS), HWHEEL_NEVER);
 	wakes = 0;
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(wakes, 0);
@@ -407,21 +399,16 @@ TEST(a_callback_of_run_queued_starts_the_tick_thread)
 	end(w);
 }
 
-TEST(in_the_executor)
+CLOCKS_TEST(in_the_executor, HWHEEL_CLOCK_MANUAL, executor, 0, NULL)
 {
-	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++) {
-		struct hwheel *w = make(clock, executor, 0, NULL);
-
-		timer = ktap_armed(w, callback, 0, MS);
-		/* The callback runs again, and it and the executor leave a timer behind. */
-		for (int i = 0; i < 10000 && executors < 4; i++)
-			drive(w);
-		CHECK_EQ(hwheel_stop(w), 0);
-		end(NULL);
-		CHECK_EQ(callbacks, 2);
-		CHECK_EQ(marks, 2);
-		end(w);
-	}
+	timer = ktap_armed(w, callback, 0, MS);
+	/* The callback runs again, and it and the executor leave a timer behind. */
+	for (int i = 0; i < 10000 && executors < 4; i++)
+		drive(w);
+	CHECK_EQ(hwheel_stop(w), 0);
+	end(NULL);
+	CHECK_EQ(callbacks, 2);
+	CHECK_EQ(marks, 2);
 }
 
 /* The arms that wake the loop. */
@@ -430,50 +417,29 @@ enum by { ONCE, EVERY, MOD, REDUCE, RANGE, MOD_MANY, KEY_SET, KEY_MOD, ARMS };
 static void arm(struct hwheel *w, enum by by)
 {
 	uint64_t delay = 5 * MS;
+	int got;
 
-	switch (by) {
-	case ONCE:
-		timer = 0;
-		CHECK_EQ(hwheel_once(w, delay, mark, 0, 0, NULL), 0);
-		break;
-	case EVERY:
-		timer = 0;
-		CHECK_EQ(hwheel_every(w, delay, HWHEEL_NEVER, 0, mark, 0, 0, NULL), 0);
-		break;
-	case MOD:
-		CHECK_EQ(hwheel_timer_mod(w, timer, delay, 0), 0);
-		break;
-	case REDUCE:
-		CHECK_EQ(hwheel_timer_mod(w, timer, delay, HWHEEL_REDUCE), 0);
-		break;
-	case RANGE:
-		CHECK_EQ(hwheel_timer_mod_range(w, timer, delay, MS, 0), 0);
-		break;
-	case MOD_MANY:
-		CHECK_EQ(hwheel_timer_mod_many(w, &timer, &delay, 1, 0, NULL), 1);
-		break;
-	case KEY_SET:
-		key = "key";
-		CHECK_EQ(hwheel_key_set(w, key, 3, delay, mark, 0, 0), 0);
-		break;
-	default:
-		key = "other key";
-		CHECK_EQ(hwheel_key_mod(w, key, 9, delay, 0), 1);
-		break;
-	}
+	timer = by <= EVERY ? 0 : ktap_timer_of(w, mark, 0);
+	key = by == KEY_SET ? "key" : by == KEY_MOD ? "other key" : NULL;
+	got = by == ONCE ? hwheel_once(w, delay, mark, 0, 0, NULL) :
+	      by == EVERY ? hwheel_every(w, delay, HWHEEL_NEVER, 0, mark, 0, 0, NULL) :
+	      by == MOD ? hwheel_timer_mod(w, timer, delay, 0) :
+	      by == REDUCE ? hwheel_timer_mod(w, timer, delay, HWHEEL_REDUCE) :
+	      by == RANGE ? hwheel_timer_mod_range(w, timer, delay, MS, 0) :
+	      by == MOD_MANY ? hwheel_timer_mod_many(w, &timer, &delay, 1, 0, NULL) :
+	      by == KEY_SET ? hwheel_key_set(w, key, 3, delay, mark, 0, 0) :
+			      hwheel_key_mod(w, key, 9, delay, 0);
+	CHECK_EQ(got, by == MOD_MANY || by == KEY_MOD);
 }
 
 TEST(in_the_function_that_wakes)
 {
 	for (uint32_t clock = 0; clock <= HWHEEL_CLOCK_MANUAL; clock++)
 		for (enum by by = 0; by < ARMS; by++) {
-			struct hwheel_run run = { .size = sizeof run };
 			struct hwheel *w = make(clock, NULL, 0, wake);
 
-			CHECK_EQ(hwheel_timer_setup(w, mark, 0, &timer), 0);
 			CHECK_EQ(hwheel_key_set(w, "other key", 9, 3600 * SEC, mark, 0, 0), 0);
-			CHECK_EQ(is_manual() ? hwheel_advance(w, 0, NULL, 0, &run) :
-					       hwheel_poll(w, NULL, 0, &run), 0);
+			drive_to(w, 0);
 			arm(w, by);
 			end(NULL);
 			CHECK_EQ(wakes, 1);
@@ -492,12 +458,10 @@ static void arm_for_the_past(struct hwheel *w, const struct hwheel_event *e)
 
 TEST(in_the_function_that_wakes_at_the_end_of_a_callback)
 {
-	struct hwheel_run run = { .size = sizeof run };
 	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, quiet_executor, 0, wake);
 
 	timer = ktap_armed(w, arm_for_the_past, 0, MS);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, &run), 0);
-	CHECK(run.next_ns == HWHEEL_NEVER);
+	CHECK_EQ(drive_to(w, 5 * MS), HWHEEL_NEVER);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	end(NULL);
 	CHECK_EQ(wakes, 1);
