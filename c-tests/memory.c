@@ -121,31 +121,17 @@ static void drive(enum driver driver)
 {
 	struct pollfd readable = { .events = POLLIN };
 
-	switch (driver) {
-	case FRAMES:
+	if (driver >= READABLE)
+		now = ktap_now(wheel);
+	else if (driver == FRAMES)
 		now += 16 * tick;
-		CHECK_EQ(hwheel_advance(wheel, now, NULL, 0, NULL), 0);
-		break;
-	case STANDS:
-		CHECK_EQ(hwheel_advance(wheel, now, NULL, 0, NULL), 0);
-		break;
-	case READABLE:
+	if (driver == READABLE)
 		readable.fd = hwheel_fd(wheel);
-		if (poll(&readable, 1, 0) == 1)
-			CHECK_EQ(hwheel_poll(wheel, NULL, 0, NULL), 0);
-		now = ktap_now(wheel);
-		break;
-	case EXPIRIES:
-		now = ktap_now(wheel);
-		if (ktap_next(wheel) <= now)
-			CHECK_EQ(hwheel_poll(wheel, NULL, 0, NULL), 0);
-		break;
-	case TICK_THREAD:
-		now = ktap_now(wheel);
-		break;
-	default:
-		break;
-	}
+	if (driver == FRAMES || driver == STANDS)
+		CHECK_EQ(hwheel_advance(wheel, now, NULL, 0, NULL), 0);
+	else if ((driver == READABLE && poll(&readable, 1, 0) == 1) ||
+		 (driver == EXPIRIES && ktap_next(wheel) <= now))
+		CHECK_EQ(hwheel_poll(wheel, NULL, 0, NULL), 0);
 }
 
 static void a_load(size_t pattern, enum driver driver, uint64_t tick_ns)
@@ -337,13 +323,11 @@ static void run_at_once(struct hwheel *w, void *arg)
 /* The periods of a burst whose callbacks all end within one call: one note serves all ends. */
 TEST(a_burst_whose_callbacks_end_at_once_has_one_note)
 {
-	struct hwheel_stats s;
 	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4);
 
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, ktap_nothing, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 100000 * MS, NULL, 0, NULL), 0);
-	s = stats(w);
-	CHECK_EQ(s.fired, 100000);
+	CHECK_EQ(stats(w).fired, 100000);
 	check_books(w, 1, 1);
 }
 
@@ -364,12 +348,11 @@ static void *one_timer_each(void *unused)
 }
 
 /* With any number of slots. The threads had an entry in each slot. */
-TEST(threads_take_no_memory_for_each_slot)
+WHEEL_TEST(threads_take_no_memory_for_each_slot, wheel = ktap_manual(MS, 1, 65536, 0))
 {
 	pthread_t threads[CROWD];
 	uint64_t before = 0;
 
-	wheel = ktap_manual(MS, 1, 65536, 0);
 	CHECK_EQ(pthread_barrier_init(&go, NULL, CROWD + 1), 0);
 	CHECK_EQ(pthread_barrier_init(&gone, NULL, CROWD + 1), 0);
 	ktap_begin(threads, CROWD, one_timer_each, NULL);
@@ -386,7 +369,6 @@ TEST(threads_take_no_memory_for_each_slot)
 	ktap_end(threads, CROWD);
 	pthread_barrier_destroy(&go);
 	pthread_barrier_destroy(&gone);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 /* Threads that all arm, cancel and free the same timers. */
@@ -420,11 +402,8 @@ static void threads_that_share_timers(int is_driven)
 
 	wheel = ktap_manual(MS, 0, 0, 0);
 	over = 0;
-	for (int i = 0; i < SHARED; i++) {
-		hwheel_timer_t t = ktap_timer(wheel);
-
-		atomic_store(&shared[i], t);
-	}
+	for (int i = 0; i < SHARED; i++)
+		atomic_store(&shared[i], ktap_timer(wheel));
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, share, (void *)(i + 1)), 0);
 	while (atomic_load(&over) < THREADS) {
@@ -454,13 +433,12 @@ static void *arm_and_end(void *unused)
 }
 
 /* A thread leaves its number, its inbox and its free records to the next one. */
-TEST(threads_that_come_and_go_leave_nothing)
+WHEEL_TEST(threads_that_come_and_go_leave_nothing, wheel = ktap_manual(MS, 0, 0, 0))
 {
 	uint64_t before = 0;
 
 	if (KTAP_EMULATED)
 		SKIP("the process includes the memory of the emulator");
-	wheel = ktap_manual(MS, 0, 0, 0);
 	for (int i = 0; i < 3000; i++) {
 		ktap_in_a_thread(arm_and_end, NULL);
 		check_books(wheel, 2, 2);
@@ -468,7 +446,6 @@ TEST(threads_that_come_and_go_leave_nothing)
 			before = resident();
 	}
 	CHECK(resident() <= before + (64 << 10));
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 enum { MANY = 4096 };
@@ -481,10 +458,9 @@ static void *make_or_free(void *number)
 	int makes = x % 2 == 1;
 
 	while (!atomic_load(&over)) {
-		uint64_t none = 0, t;
-		_Atomic uint64_t *at;
+		_Atomic hwheel_timer_t *at = &many[ktap_dice(&x) % MANY];
+		hwheel_timer_t none = 0, t;
 
-		at = &many[ktap_dice(&x) % MANY];
 		if (!makes) {
 			t = atomic_exchange(at, 0);
 			if (t != 0)
@@ -499,12 +475,11 @@ static void *make_or_free(void *number)
 }
 
 /* The records that some threads free serve the threads that make timers. */
-TEST(threads_that_only_make_or_only_free_stay_bounded)
+WHEEL_TEST(threads_that_only_make_or_only_free_stay_bounded, wheel = ktap_manual(MS, 0, 0, 0))
 {
 	enum { THREADS = 8 };
 	pthread_t threads[THREADS];
 
-	wheel = ktap_manual(MS, 0, 0, 0);
 	over = 0;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, make_or_free, (void *)(i + 1)), 0);
@@ -515,7 +490,6 @@ TEST(threads_that_only_make_or_only_free_stay_bounded)
 	atomic_store(&over, 1);
 	ktap_end(threads, THREADS);
 	check_books(wheel, MANY, THREADS);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 #if __GLIBC_PREREQ(2, 33)
