@@ -20,12 +20,7 @@
  */
 #include "ktap.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -126,6 +121,18 @@ static const char *const function_names[] = {
 /* Whether the calls are printed, and a line is not complete. */
 static int say, open_line, is_quiet;
 
+/* Names for the lines that are printed. */
+static const char *name_of(const struct timer *t)
+{
+	static char names[8][16];
+	static unsigned n;
+	char *name = names[n++ % 8];
+
+	snprintf(name, sizeof names[0], "%c%d", t->keyed ? 'k' : 't',
+		 (int)(t - w.timers) - (t->keyed ? TIMERS : 0));
+	return name;
+}
+
 /* What the list has. */
 static void show_list(void)
 {
@@ -135,9 +142,8 @@ static void show_list(void)
 	       PRIu64 "; announced: %" PRIu64 " */\n", l->hand_least, l->hand_most, l->reached,
 	       w.announced);
 	for (const struct timer *t = l->head; t != NULL; t = t->next)
-		printf("\t/* %c%d: ticks %" PRIu64 " to %" PRIu64 ", period %" PRIu64 ", slack %"
-		       PRIu64 ", deadline %" PRIu64 "%s%s%s%s */\n", t->keyed ? 'k' : 't',
-		       (int)(t - w.timers) - (t->keyed ? TIMERS : 0), t->first, t->last,
+		printf("\t/* %s: ticks %" PRIu64 " to %" PRIu64 ", period %" PRIu64 ", slack %"
+		       PRIu64 ", deadline %" PRIu64 "%s%s%s%s */\n", name_of(t), t->first, t->last,
 		       t->period, t->slack, t->deadline, t->exact ? ", exact" : "",
 		       t->vague ? ", vague" : "", t->queued ? ", queued" : "",
 		       t->running ? ", running" : "");
@@ -252,20 +258,6 @@ static int one_in(unsigned n)
 static uint64_t wheel_now(void)
 {
 	return later(w.now, time_of(&w.list, w.list.hand_most));
-}
-
-/* Names for the lines that are printed. */
-static const char *name_of(const struct timer *t)
-{
-	static char names[8][16];
-	static unsigned n;
-	char *name = names[n++ % 8];
-
-	if (t == NULL)
-		return "0";
-	snprintf(name, sizeof names[0], "%c%d", t->keyed ? 'k' : 't',
-		 (int)(t->keyed ? t - w.timers - TIMERS : t - w.timers));
-	return name;
 }
 
 static const char *flag_names(uint32_t flags)
@@ -874,6 +866,18 @@ static void change_hands(void)
 	EXPECT(CALL_PLAINLY(hwheel_own) == 0);
 }
 
+/* What a call that moves a timer, and returns @want, does to the list. */
+static void move_in_list(struct timer *t, uint32_t flags, int want, uint64_t point)
+{
+	if (want < 0 || (want == 0 && flags & HWHEEL_IF_PENDING))
+		return;
+	if (flags & HWHEEL_REDUCE)
+		list_reduce(&w.list, t, point);
+	else
+		list_arm(&w.list, t, point, 0);
+	see_arm(t, point);
+}
+
 static void move_timer(void)
 {
 	struct timer *some = some_timer(), *t = find(some->handle);
@@ -901,12 +905,8 @@ static void move_timer(void)
 		list_arm(&w.list, t, point, slack);
 		t->vague = was_exact;
 		see_arm(t, point);
-	} else if (want >= 0 && flags & HWHEEL_REDUCE) {
-		list_reduce(&w.list, t, point);
-		see_arm(t, point);
-	} else if (want == 1 || (want == 0 && !(flags & HWHEEL_IF_PENDING))) {
-		list_arm(&w.list, t, point, 0);
-		see_arm(t, point);
+	} else {
+		move_in_list(t, flags, want, point);
 	}
 	if (how == 3) {
 		say_call("hwheel_timer_mod_range(w, %s, %" PRIu64 ", %" PRIu64 ", %s)",
@@ -953,7 +953,7 @@ static void cancel_timer(void)
 	};
 	struct timer *some = some_timer(), *t = find(some->handle);
 	unsigned how = (unsigned)below(COUNT(ways));
-	int syncs = how == 1 || how == 3, want, got;
+	int syncs = how == 1 || how == 3, want;
 
 	want = t == NULL ? -ESTALE : syncs && t->running ? -EDEADLK : t->pending;
 	/* A callback in the queue is taken out, even if its timer was freed. */
@@ -962,8 +962,7 @@ static void cancel_timer(void)
 		t = some;
 	}
 	say_call("%s(w, %s)", function_names[ways[how].number], name_of(some));
-	got = result(ways[how].number, ways[how].call(w.wheel, some->handle));
-	EXPECT(got == want);
+	EXPECT(result(ways[how].number, ways[how].call(w.wheel, some->handle)) == want);
 	if (want < 0)
 		return;
 	if (syncs && t->queued) {
@@ -1047,17 +1046,10 @@ static void many(void)
 		want[i] = deletes ? t == NULL ? -ESTALE : t->pending :
 			  !is_valid(times[i]) ? -EINVAL : owed(t);
 		good += want[i] >= 0;
-		if (invalid || want[i] < 0)
-			continue;
-		if (deletes) {
+		if (deletes && want[i] >= 0)
 			list_cancel(&w.list, t);
-		} else if (flags & HWHEEL_REDUCE) {
-			list_reduce(&w.list, t, points[i]);
-			see_arm(t, points[i]);
-		} else if (want[i] == 1 || !(flags & HWHEEL_IF_PENDING)) {
-			list_arm(&w.list, t, points[i], 0);
-			see_arm(t, points[i]);
-		}
+		else if (!deletes && !invalid)
+			move_in_list(t, flags, want[i], points[i]);
 	}
 	if (deletes) {
 		say_call("hwheel_timer_delete_many(w, timers, %u, %s)", n,
@@ -1088,7 +1080,7 @@ static void key(void)
 	hwheel_fn fn = one_in(3) ? NULL : callback;
 	uint32_t flags = some_flags();
 	uint64_t point, time = some_time(flags, &point), cookie;
-	int was = t->exists, want, got;
+	int was = t->exists, want;
 	struct call call;
 
 	if (t->running || t->queued)
@@ -1130,8 +1122,8 @@ static void key(void)
 		}
 		say_call("hwheel_key_set(w, key %s, %" PRIu64 ", %s, %u, %s)", name_of(t), time,
 			 fn ? "callback" : "NULL", id, flag_names(flags));
-		got = CALL(hwheel_key_set, w.wheel, &id, sizeof id, time, fn, cookie, flags);
-		EXPECT(got == want);
+		EXPECT(CALL(hwheel_key_set, w.wheel, &id, sizeof id, time, fn, cookie, flags) ==
+		       want);
 		break;
 	}
 	end_call(&call);
@@ -1300,7 +1292,7 @@ static void make_another(void)
 	} given = { .o = { .size = sizeof given.o } };
 	struct hwheel_options *o = &given.o;
 	struct hwheel *made = NULL;
-	int want, got;
+	int want;
 
 	o->owned = one_in(3);
 	switch (below(13)) {
@@ -1321,23 +1313,16 @@ static void make_another(void)
 	want = owed_for(o);
 	if (one_in(8)) {
 		/* A longer struct of zeros is valid; with anything else it is not. */
-		o->size = sizeof given;
-		given.beyond[below(sizeof given.beyond)] = (char)below(2);
-		want = 0;
-		for (unsigned i = 0; i < sizeof given.beyond; i++)
-			if (given.beyond[i] != 0)
-				want = -E2BIG;
-		if (want == 0) {
-			struct hwheel_options same = *o;
+		const char other = (char)below(2);
 
-			same.size = sizeof same;
-			want = owed_for(&same);
-		}
+		o->size = sizeof *o;
+		want = other ? -E2BIG : owed_for(o);
+		o->size = sizeof given;
+		given.beyond[below(sizeof given.beyond)] = other;
 	}
 	say_call("hwheel_create(&options, &other)");
-	got = CALL(hwheel_create, o, &made);
-	EXPECT(got == want);
-	EXPECT((made != NULL) == (got == 0));
+	EXPECT(CALL(hwheel_create, o, &made) == want);
+	EXPECT((made != NULL) == (want == 0));
 	say_call("hwheel_destroy(other)");
 	EXPECT(CALL(hwheel_destroy, made) == 0);
 }
@@ -1484,6 +1469,18 @@ static void look_for_unclaimed(int is_complete)
 	}
 }
 
+/* A call that drives is over, or the tick thread has fired what is due, and sleeps. */
+static void end_drive(int is_complete)
+{
+	if (w.room != 0 && look_for_queued(1) > 0)
+		EXPECT(w.o.overload == HWHEEL_OVERLOAD_DROP && w.queued == w.room);
+	if (w.max == 0)
+		look_for_unclaimed(is_complete);
+	for (unsigned i = 0; i < ALL; i++)
+		after_arm(&w.timers[i]);
+	list_end(&w.list, is_complete);
+}
+
 static void drive(void)
 {
 	/* a time that no call announces */
@@ -1553,19 +1550,13 @@ static void drive(void)
 		EXPECT((run.next_ns == untouched) == !knows_next);
 	}
 	is_complete = with_run ? !run.left : w.max == 0 || (uint32_t)got < w.max;
-	if (w.room != 0 && look_for_queued(1) > 0)
-		EXPECT(w.o.overload == HWHEEL_OVERLOAD_DROP && w.queued == w.room);
-	if (w.max == 0)
-		look_for_unclaimed(is_complete);
+	end_drive(is_complete);
 	EXPECT(!with_run || run.max_fired == 0 || w.fired_in_call <= run.max_fired);
 	/* A call stops only at a bound. */
 	if (with_run && !(w.max != 0 && (uint32_t)got == w.max) &&
 	    (run.max_fired == 0 || (w.max != 0 && w.fired_in_call < run.max_fired)) &&
 	    (run.max_ns == 0 || !bounded))
 		EXPECT(!run.left);
-	for (unsigned i = 0; i < ALL; i++)
-		after_arm(&w.timers[i]);
-	list_end(&w.list, is_complete);
 	end_call(&call);
 	w.woken = 0;
 	if (with_run && knows_next) {
@@ -1595,16 +1586,10 @@ static void get_descriptor(void)
 	}
 }
 
-/* The tick thread has fired what is due, and sleeps. */
 static void end_tick(unsigned sets)
 {
 	EXPECT(alarm_sleeps(w.fd, w.now, sets));
-	if (w.room != 0 && look_for_queued(1) > 0)
-		EXPECT(w.o.overload == HWHEEL_OVERLOAD_DROP && w.queued == w.room);
-	look_for_unclaimed(1);
-	for (unsigned i = 0; i < ALL; i++)
-		after_arm(&w.timers[i]);
-	list_end(&w.list, 1);
+	end_drive(1);
 	w.lively = 0;
 }
 
@@ -1684,14 +1669,12 @@ static void stop(void)
 {
 	const int is_inside = w.inside > 0 || w.waking > 0;
 	struct call call;
-	int got;
 
 	begin_call(&call);
 	if (!is_inside)
 		w.lively = 8;
 	call.may = 1;
-	got = CALL_PLAINLY(hwheel_stop);
-	EXPECT(got == (is_inside ? -EDEADLK : 0));
+	EXPECT(CALL_PLAINLY(hwheel_stop) == (is_inside ? -EDEADLK : 0));
 	EXPECT(is_inside || w.queued == 0);
 	w.woken |= call.wakes > 0;
 	end_call(&call);
@@ -1701,14 +1684,12 @@ static void run_queued(void)
 {
 	unsigned queued = w.queued;
 	struct call call;
-	int got;
 
 	begin_call(&call);
 	call.may = 1;
 	if (w.inside == 0)
 		w.lively = 3;
-	got = CALL_PLAINLY(hwheel_run_queued);
-	EXPECT(got == (w.room == 0 ? -EINVAL : queued > 0));
+	EXPECT(CALL_PLAINLY(hwheel_run_queued) == (w.room == 0 ? -EINVAL : queued > 0));
 	end_call(&call);
 }
 
@@ -1784,7 +1765,6 @@ static void begin(uint64_t seed)
 		{ 0, 0 }, { 0, 0 }, { 1, 2 }, { 1, 64 }, { 2, 4 }, { 8, 8 }, { 6, 64 }, { 1, 4096 },
 	};
 	const unsigned shape = (seed_with(seed, 0), (unsigned)below(COUNT(shapes)));
-	int got;
 
 	memset(&w, 0, sizeof w);
 	w.o = (struct hwheel_options){
@@ -1823,8 +1803,7 @@ static void begin(uint64_t seed)
 		 "time is %" PRIu64, w.o.clock, w.o.tick_ns, w.o.levels, w.o.slots, w.o.max_timers,
 		 w.o.start_ns, w.o.queue, w.o.overload, w.o.executor ? "yes" : "no",
 		 w.o.wake ? "yes" : "no", w.o.owned, w.now);
-	got = CALL(hwheel_create, &w.o, &w.wheel);
-	EXPECT(got == 0);
+	EXPECT(CALL(hwheel_create, &w.o, &w.wheel) == 0);
 }
 
 static void finish(void)
