@@ -6,57 +6,30 @@
  */
 #include "ktap.h"
 
-#define AT(type, member, at) \
-	_Static_assert(offsetof(struct type, member) == (at), #type "." #member)
+#define AT(member, at) _Static_assert(offsetof(struct STRUCT, member) == (at), #member);
 
-AT(hwheel_event, timer, 0);
-AT(hwheel_event, cookie, 8);
-AT(hwheel_event, deadline_ns, 16);
-AT(hwheel_event, missed, 24);
-AT(hwheel_event, flags, 28);
+#define STRUCT hwheel_event
+AT(timer, 0) AT(cookie, 8) AT(deadline_ns, 16) AT(missed, 24) AT(flags, 28)
 _Static_assert(sizeof(struct hwheel_event) == 32, "events are an array");
+#undef STRUCT
 
-AT(hwheel_options, size, 0);
-AT(hwheel_options, clock, 4);
-AT(hwheel_options, tick_ns, 8);
-AT(hwheel_options, levels, 16);
-AT(hwheel_options, slots, 20);
-AT(hwheel_options, max_timers, 24);
-AT(hwheel_options, workers, 28);
-AT(hwheel_options, start_ns, 32);
-AT(hwheel_options, queue, 40);
-AT(hwheel_options, overload, 44);
-AT(hwheel_options, executor, 48);
-AT(hwheel_options, executor_arg, 56);
+#define STRUCT hwheel_options
+AT(size, 0) AT(clock, 4) AT(tick_ns, 8) AT(levels, 16) AT(slots, 20) AT(max_timers, 24)
+AT(workers, 28) AT(start_ns, 32) AT(queue, 40) AT(overload, 44) AT(executor, 48)
+AT(executor_arg, 56)
 _Static_assert(sizeof(struct hwheel_options) >= 64, "may grow");
+#undef STRUCT
 
-AT(hwheel_run, size, 0);
-AT(hwheel_run, left, 4);
-AT(hwheel_run, max_fired, 8);
-AT(hwheel_run, max_ns, 16);
+#define STRUCT hwheel_run
+AT(size, 0) AT(left, 4) AT(max_fired, 8) AT(max_ns, 16)
 _Static_assert(sizeof(struct hwheel_run) >= 24, "may grow");
+#undef STRUCT
 
-AT(hwheel_stats, size, 0);
-AT(hwheel_stats, reserved, 4);
-AT(hwheel_stats, live, 8);
-AT(hwheel_stats, fired, 16);
-AT(hwheel_stats, missed, 24);
-AT(hwheel_stats, unclaimed, 32);
-AT(hwheel_stats, sweeps, 40);
-AT(hwheel_stats, wakeups, 48);
-AT(hwheel_stats, kicks, 56);
-AT(hwheel_stats, notes, 64);
-AT(hwheel_stats, slab_bytes, 72);
-AT(hwheel_stats, armed, 80);
-AT(hwheel_stats, rearmed, 88);
-AT(hwheel_stats, cancelled, 96);
-AT(hwheel_stats, drained, 104);
-AT(hwheel_stats, pending, 112);
-AT(hwheel_stats, entries, 120);
-AT(hwheel_stats, queued, 128);
-AT(hwheel_stats, lateness, 136);
-AT(hwheel_stats, dropped, 456);
-AT(hwheel_stats, note_bytes, 464);
+#define STRUCT hwheel_stats
+AT(size, 0) AT(reserved, 4) AT(live, 8) AT(fired, 16) AT(missed, 24) AT(unclaimed, 32)
+AT(sweeps, 40) AT(wakeups, 48) AT(kicks, 56) AT(notes, 64) AT(slab_bytes, 72) AT(armed, 80)
+AT(rearmed, 88) AT(cancelled, 96) AT(drained, 104) AT(pending, 112) AT(entries, 120)
+AT(queued, 128) AT(lateness, 136) AT(dropped, 456) AT(note_bytes, 464)
 _Static_assert(sizeof(struct hwheel_stats) >= 472, "may grow");
 
 _Static_assert(sizeof(hwheel_timer_t) == 8, "a handle is 64 bits");
