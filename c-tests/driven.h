@@ -58,6 +58,12 @@ static inline void to(struct hwheel *w, uint64_t now)
 	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
 }
 
+/* By the end of a call that drives, this number of timers has fired. */
+#define CHECK_FIRED(drive, n) do { \
+	drive; \
+	CHECK_EQ(n_fired, n); \
+} while (0)
+
 /* From one expiry to the next; the wheel is empty at the end. */
 static inline void each_expiry(struct hwheel *w)
 {

@@ -227,6 +227,12 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 		    .slots = slots, .start_ns = start_ns);
 }
 
+/* Drives a manual wheel to a time. By then a count has this value. */
+#define CHECK_AT(w, now, count, want) do { \
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0); \
+	CHECK_EQ(count, want); \
+} while (0)
+
 /* A test with a wheel, w, which is destroyed at its end. */
 #define WHEEL_TEST(name, made) \
 	static void name##_with(struct hwheel *w); \
@@ -264,6 +270,25 @@ static inline hwheel_timer_t ktap_armed(struct hwheel *w, hwheel_fn fn, uint64_t
 	hwheel_timer_t t = ktap_timer_of(w, fn, cookie);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, time_ns, 0), 0);
+	return t;
+}
+
+/* A timer of hwheel_once(), or of hwheel_every() without slack. */
+static inline hwheel_timer_t ktap_once(struct hwheel *w, uint64_t time_ns, hwheel_fn fn,
+				       uint64_t cookie, uint32_t flags)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_once(w, time_ns, fn, cookie, flags, &t), 0);
+	return t;
+}
+
+static inline hwheel_timer_t ktap_every(struct hwheel *w, uint64_t first_ns, uint64_t period_ns,
+					hwheel_fn fn, uint64_t cookie, uint32_t flags)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_every(w, first_ns, period_ns, 0, fn, cookie, flags, &t), 0);
 	return t;
 }
 
@@ -381,13 +406,24 @@ static inline void ktap_end(const pthread_t *threads, int n)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
-/* Runs a function in another thread, and waits for its end. */
-static inline void ktap_in_a_thread(void *(*run)(void *), void *arg)
+/* The same for one thread. */
+static inline pthread_t ktap_thread(void *(*run)(void *), void *arg)
 {
 	pthread_t thread;
 
 	ktap_begin(&thread, 1, run, arg);
+	return thread;
+}
+
+static inline void ktap_join(pthread_t thread)
+{
 	ktap_end(&thread, 1);
+}
+
+/* Runs a function in another thread, and waits for its end. */
+static inline void ktap_in_a_thread(void *(*run)(void *), void *arg)
+{
+	ktap_join(ktap_thread(run, arg));
 }
 
 /* A callback that does nothing. */
