@@ -39,8 +39,7 @@ SHAPE_TEST(e1_slot_shared_by_rounds_stays_occupied, shapes)
 			after(w, (at + round * slots) * t);
 		for (uint64_t round = 0; round < 6; round++) {
 			CHECK_EQ(ktap_next(w), (at + round * slots) * t);
-			to(w, (at + round * slots) * t);
-			CHECK_EQ(n_fired, round + 1);
+			CHECK_FIRED(to(w, (at + round * slots) * t), round + 1);
 		}
 		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 	}
@@ -61,10 +60,8 @@ SHAPE_TEST(e1_slots_are_reused, shapes)
 		n_records--;
 		n_fired = 0;
 		CHECK_EQ(ktap_next(w), driven + 2 * t);
-		to(w, driven + t);
-		CHECK_EQ(n_fired, 0);
-		to(w, driven + t);
-		CHECK_EQ(n_fired, 1);
+		CHECK_FIRED(to(w, driven + t), 0);
+		CHECK_FIRED(to(w, driven + t), 1);
 		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 	}
 }
@@ -102,8 +99,7 @@ SHAPE_TEST(e2_moved_timers_never_wake_late, shapes)
 	for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
 		CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
 		CHECK(ktap_next(w) <= driven + away * t);
-		to(w, driven + t);
-		CHECK_EQ(n_fired, 0);
+		CHECK_FIRED(to(w, driven + t), 0);
 	}
 	for (uint64_t away = UINT64_C(1) << 23; away > 0; away /= 2) {
 		CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
@@ -141,8 +137,7 @@ SHAPE_TEST(e3_next_expiry_is_the_earliest_of_a_bucket, shapes)
 		after(w, (70000 + n * 23 % 40) * t);
 	for (uint64_t n = 0; n < 40; n++) {
 		CHECK_EQ(ktap_next(w), (70000 + n) * t);
-		to(w, (70000 + n) * t);
-		CHECK_EQ(n_fired, n + 1);
+		CHECK_FIRED(to(w, (70000 + n) * t), n + 1);
 	}
 }
 
@@ -162,29 +157,19 @@ TEST(e3_full_buckets_do_not_wake_each_round)
 	CHECK(stats(w).sweeps <= 8);
 }
 
-static _Atomic unsigned e3_fired;
-
-static void e3_note(struct hwheel *w, const struct hwheel_event *e)
-{
-	e3_fired++;
-}
+static const struct shape few_slots[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
 
 /* The tick thread sleeps over cascades: one wake-up for each timer. */
-TEST(e3_thread_wakes_once_a_timer)
+SHAPE_TEST(e3_thread_wakes_once_a_timer, few_slots)
 {
-	static const struct shape few[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
+	WHEEL w = MADE(.tick_ns = t, .levels = shape->levels, .slots = shape->slots);
 
-	for (unsigned i = 0; i < COUNT(few); i++) {
-		WHEEL w = MADE(.tick_ns = few[i].tick, .levels = few[i].levels, .slots = few[i].slots);
-
-		e3_fired = 0;
-		CHECK_EQ(hwheel_once(w, 150 * MS, e3_note, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_once(w, 250 * MS, e3_note, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_start(w), 0);
-		ktap_until(&e3_fired, 2);
-		/* one more for the start */
-		CHECK(stats(w).wakeups <= 3);
-	}
+	CHECK_EQ(hwheel_once(w, 150 * MS, ktap_nothing, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 250 * MS, ktap_nothing, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	ktap_wait(stats(w).fired >= 2);
+	/* one more for the start */
+	CHECK(stats(w).wakeups <= 3);
 }
 
 /* Buckets are filled in falling, rising and mixed order. */
@@ -251,8 +236,7 @@ TEST(e5_every_slot_is_found)
 					after(w, n * 1000);
 				for (uint64_t n = 1; n <= turns * slots[s] + 1; n++) {
 					CHECK_EQ(ktap_next(w), (hand + n) * 1000);
-					to(w, (hand + n) * 1000);
-					CHECK_EQ(n_fired, n);
+					CHECK_FIRED(to(w, (hand + n) * 1000), n);
 				}
 				CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 			}
@@ -260,28 +244,26 @@ TEST(e5_every_slot_is_found)
 	}
 }
 
+static const struct shape many_slots[] = {
+	{ 1000, 1, 64 }, { 1000, 1, 128 }, { 1000, 1, 256 }, { 1000, 1, 65536 },
+	{ 1000, 2, 64 }, { 1000, 3, 16 }, { 1000, 8, 4 }, { 1000, 6, 256 }, { 1000, 3, 65536 },
+};
+
 /* A lone timer in each slot: found behind any number of empty ones. */
-TEST(e5_lone_timer_is_found_in_any_slot)
+SHAPE_TEST(e5_lone_timer_is_found_in_any_slot, many_slots)
 {
-	static const struct shape some[] = {
-		{ 1000, 1, 64 }, { 1000, 1, 128 }, { 1000, 1, 256 }, { 1000, 1, 65536 },
-		{ 1000, 2, 64 }, { 1000, 3, 16 }, { 1000, 8, 4 }, { 1000, 6, 256 }, { 1000, 3, 65536 },
-	};
+	WHEEL w = start(shape, 0);
 
-	for (unsigned i = 0; i < COUNT(some); i++) {
-		WHEEL w = start(&some[i], 0);
+	for (uint64_t n = 0; n < 2000; n++) {
+		uint64_t away = n < 700 ? n + 1 : (n - 699) * (n - 699) * 13;
 
-		for (uint64_t n = 0; n < 2000; n++) {
-			uint64_t away = n < 700 ? n + 1 : (n - 699) * (n - 699) * 13;
-
-			n_records = 0;
-			after(w, away * 1000);
-			CHECK_EQ(ktap_next(w), driven + away * 1000);
-			to(w, driven + away * 1000 - 1);
-			CHECK_EQ(records[0].fired, 0);
-			to(w, driven + 1);
-			CHECK_EQ(records[0].fired, 1);
-		}
-		CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
+		n_records = 0;
+		after(w, away * t);
+		CHECK_EQ(ktap_next(w), driven + away * t);
+		to(w, driven + away * t - 1);
+		CHECK_EQ(records[0].fired, 0);
+		to(w, driven + 1);
+		CHECK_EQ(records[0].fired, 1);
 	}
+	CHECK_EQ(ktap_next(w), HWHEEL_NEVER);
 }

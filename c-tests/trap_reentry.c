@@ -1,12 +1,7 @@
-/*
- * Re-entry: defects that other timers had where a callback uses the wheel that
- * is calling it.
- */
+/* Re-entry: defects that other timers had where a callback uses the wheel that calls it. */
 #include <sys/resource.h>
-#include <sys/wait.h>
+#include "child.h"
 #include "driven.h"
-
-/* Callbacks that use the wheel that calls them. */
 
 static inline struct hwheel *start_thread(void)
 {
@@ -21,26 +16,17 @@ static void count_it(struct hwheel *w, const struct hwheel_event *e)
 
 static void d1_again(struct hwheel *w, const struct hwheel_event *e)
 {
+	/* a delay of 0 or the time 0, or for the own timer the time that has come */
+	const uint32_t flags = e->cookie % 3 == 0 ? 0 : HWHEEL_ABS;
+
 	n_fired++;
-	/* its own timer is not armed while its callback runs */
-	if (e->cookie < 3)
-		CHECK_EQ(hwheel_timer_pending(w, e->timer), 0);
-	switch (e->cookie) {
-	case 0:
-		CHECK_EQ(hwheel_timer_mod(w, e->timer, 0, 0), 0);
-		break;
-	case 1:
-		CHECK_EQ(hwheel_timer_mod(w, e->timer, 0, HWHEEL_ABS), 0);
-		break;
-	case 2:
-		CHECK_EQ(hwheel_timer_mod(w, e->timer, e->deadline_ns, HWHEEL_ABS), 0);
-		break;
-	case 3:
-		CHECK_EQ(hwheel_once(w, 0, d1_again, 3, 0, NULL), 0);
-		break;
-	default:
-		CHECK_EQ(hwheel_once(w, 0, d1_again, 4, HWHEEL_ABS, NULL), 0);
+	if (e->cookie >= 3) {
+		CHECK_EQ(hwheel_once(w, 0, d1_again, e->cookie, flags, NULL), 0);
+		return;
 	}
+	/* its own timer is not armed while its callback runs */
+	CHECK_EQ(hwheel_timer_pending(w, e->timer), 0);
+	CHECK_EQ(hwheel_timer_mod(w, e->timer, e->cookie == 2 ? e->deadline_ns : 0, flags), 0);
 }
 
 /* Once an advance, be it of one tick or of many. */
@@ -51,12 +37,10 @@ SHAPE_TEST(d1_zero_rearm_in_the_callback_does_not_loop, shapes)
 
 		ktap_armed(w, d1_again, how, tick);
 		for (unsigned n = 1; n <= 600; n++) {
-			to(w, driven + tick);
-			CHECK_EQ(n_fired, n);
+			CHECK_FIRED(to(w, driven + tick), n);
 		}
 		for (unsigned n = 601; n <= 620; n++) {
-			to(w, driven + 1000 * tick);
-			CHECK_EQ(n_fired, n);
+			CHECK_FIRED(to(w, driven + 1000 * tick), n);
 		}
 	}
 }
@@ -117,8 +101,7 @@ SHAPE_TEST(d2_arm_into_the_bucket_being_drained, shapes)
 		CHECK_EQ(hwheel_once(w, (first + shape->slots) * tick, count_it, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_once(w, first * tick, d2_arm, shape->slots, 0, NULL), 0);
 		CHECK_EQ(hwheel_once(w, first * tick, count_it, 0, 0, NULL), 0);
-		to(w, first * tick);
-		CHECK_EQ(n_fired, 2);
+		CHECK_FIRED(to(w, first * tick), 2);
 		each_expiry(w);
 		CHECK_EQ(n_fired, 2 + 1 + d2_n);
 		for (unsigned n = 0; n < d2_n; n++)
@@ -156,14 +139,10 @@ SHAPE_TEST(d4_callback_cancels_collected_siblings, shapes)
 
 			d4_cancel = how[h / 2];
 			for (unsigned n = 0; n < SIBLINGS; n++)
-				if (frees_itself)
-					CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0,
-							     &d4_timers[n]), 0);
-				else
-					d4_timers[n] = ktap_armed(w, d4_first, n, tick);
+				d4_timers[n] = frees_itself ? ktap_once(w, tick, d4_first, n, 0) :
+							      ktap_armed(w, d4_first, n, tick);
 			to(w, driven + jump * tick);
-			to(w, driven + 1000 * tick);
-			CHECK_EQ(n_fired, 1);
+			CHECK_FIRED(to(w, driven + 1000 * tick), 1);
 			for (unsigned n = 0; n < SIBLINGS && frees_itself; n++)
 				CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
 			CHECK(stats(w).live == 0 || !frees_itself);
@@ -189,16 +168,13 @@ SHAPE_TEST(d4_callback_moves_collected_siblings, shapes)
 
 	for (unsigned n = 0; n < SIBLINGS; n++)
 		d4_timers[n] = ktap_armed(w, d4_move, n, tick);
-	to(w, 6 * tick);
-	CHECK_EQ(n_fired, 1);
+	CHECK_FIRED(to(w, 6 * tick), 1);
 	to(w, 7 * tick);
 	/* half of them, or one less if the first was of that half */
 	later = SIBLINGS - n_fired;
 	CHECK(later == SIBLINGS / 2 || later == SIBLINGS / 2 - 1);
-	to(w, 16 * tick - 1);
-	CHECK_EQ(n_fired, SIBLINGS - later);
-	to(w, 16 * tick);
-	CHECK_EQ(n_fired, SIBLINGS);
+	CHECK_FIRED(to(w, 16 * tick - 1), SIBLINGS - later);
+	CHECK_FIRED(to(w, 16 * tick), SIBLINGS);
 }
 
 enum { GROW = 30000 };
@@ -221,11 +197,9 @@ TEST(d5_storage_grows_during_a_sweep)
 			for (unsigned n = 0; n < 50; n++)
 				CHECK_EQ(hwheel_once(w, tick, n == 25 ? d5_grow : count_it, spread, 0,
 						      NULL), 0);
-			to(w, tick);
-			CHECK_EQ(n_fired, 50);
+			CHECK_FIRED(to(w, tick), 50);
 			to(w, 2 * tick);
-			to(w, 2000 * tick);
-			CHECK_EQ(n_fired, 50 + GROW);
+			CHECK_FIRED(to(w, 2000 * tick), 50 + GROW);
 			CHECK_EQ(stats(w).live, 0);
 		}
 	}
@@ -276,10 +250,8 @@ static hwheel_timer_t d9_fresh;
 static void d9_free(struct hwheel *w, const struct hwheel_event *e)
 {
 	n_fired++;
-	if (e->cookie == 2)
-		CHECK_EQ(hwheel_timer_free(w, e->timer), 1);	/* armed for the next period */
-	else
-		CHECK_EQ(hwheel_timer_free(w, e->timer), 0);
+	/* one with a period is armed for the next one */
+	CHECK_EQ(hwheel_timer_free(w, e->timer), e->cookie == 2);
 	/* stale from now on, for everything */
 	CHECK_EQ(hwheel_timer_free(w, e->timer), -ESTALE);
 	CHECK_EQ(hwheel_timer_mod(w, e->timer, 0, 0), -ESTALE);
@@ -296,28 +268,19 @@ SHAPE_TEST(d9_callback_frees_its_own_timer, shapes)
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
 		WHEEL w = start(shape, 0);
-		hwheel_timer_t timer = 0;
+		hwheel_timer_t timer = kind == 0 ? ktap_armed(w, d9_free, kind, tick) :
+				       kind == 1 ? ktap_once(w, tick, d9_free, kind, 0) :
+						   ktap_every(w, tick, tick, d9_free, kind, 0);
 
-		if (kind == 0) {
-			timer = ktap_armed(w, d9_free, kind, tick);
-		} else if (kind == 1) {
-			CHECK_EQ(hwheel_once(w, tick, d9_free, kind, 0, &timer), 0);
-		} else {
-			CHECK_EQ(hwheel_every(w, tick, tick, 0, d9_free, kind, 0, &timer), 0);
-		}
 		to(w, tick);
-		to(w, 1000 * tick);
-		CHECK_EQ(n_fired, 1);
+		CHECK_FIRED(to(w, 1000 * tick), 1);
 		CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
 		CHECK_EQ(hwheel_timer_free(w, d9_fresh), 0);
 		CHECK_EQ(stats(w).live, 0);
 	}
 }
 
-/*
- * Callbacks that do what they must not, end the process, or take long: defects
- * that other timers had with these.
- */
+/* Callbacks that do what they must not, end the process, or take long. */
 
 /*
  * The header: a callback must return, and an exception that leaves it ends the
@@ -332,46 +295,36 @@ static void d7_die(struct hwheel *w, const struct hwheel_event *e)
 	*(volatile char *)(uintptr_t)e->cookie = 0;
 }
 
-static int d7_child(uint64_t how, int threaded)
+static uint64_t d7_how;
+static int d7_in_thread;
+
+static void d7_child(void)
 {
-	pid_t pid = fork();
-	int status = 0;
+	const struct rlimit none = { 0, 0 };
+	struct hwheel *w = d7_in_thread ? ktap_started(NULL) : ktap_manual(0, 0, 0, 0);
 
-	if (pid == 0) {
-		const struct rlimit none = { 0, 0 };
-		const struct hwheel_options o = {
-			.size = sizeof o,
-			.clock = threaded ? HWHEEL_CLOCK_MONOTONIC : HWHEEL_CLOCK_MANUAL,
-		};
-		struct hwheel *w = NULL;
+	setrlimit(RLIMIT_CORE, &none);
+	CHECK_EQ(hwheel_once(w, 5 * MS, d7_die, d7_how, 0, NULL), 0);
+	if (!d7_in_thread)
+		hwheel_advance(w, 10 * MS, NULL, 0, NULL);
+	/* it ends well if nobody has noticed by then */
+	ktap_sleep_ms(3000);
+}
 
-		setrlimit(RLIMIT_CORE, &none);
-		if (hwheel_create(&o, &w) != 0 ||
-		    (threaded && hwheel_start(w) != 0) ||
-		    hwheel_once(w, 5 * MS, d7_die, how, 0, NULL) != 0)
-			_exit(99);
-		if (!threaded)
-			hwheel_advance(w, 10 * MS, NULL, 0, NULL);
-		ktap_sleep_ms(3000);
-		_exit(98);	/* nobody has noticed */
+static void d7_ends_by(int signal, uint64_t how)
+{
+	d7_how = how;
+	for (d7_in_thread = 0; d7_in_thread < 2; d7_in_thread++) {
+		int status = status_of(start_child(d7_child));
+
+		CHECK(WIFSIGNALED(status));
+		CHECK_EQ(WTERMSIG(status), signal);
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return -1;
-	return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
 }
 
-TEST(d7_callback_that_aborts_ends_the_process)
-{
-	CHECK_EQ(d7_child(0, 0), SIGABRT);
-	CHECK_EQ(d7_child(0, 1), SIGABRT);
-}
-
-TEST(d7_fault_in_a_callback_ends_the_process)
-{
-	CHECK_EQ(d7_child(1, 0), SIGSEGV);
-	/* the tick thread blocks signals; that of a fault is fatal all the same */
-	CHECK_EQ(d7_child(1, 1), SIGSEGV);
-}
+TEST_OF(d7_callback_that_aborts_ends_the_process, d7_ends_by(SIGABRT, 0))
+/* The tick thread blocks signals; that of a fault is fatal all the same. */
+TEST_OF(d7_fault_in_a_callback_ends_the_process, d7_ends_by(SIGSEGV, 1))
 
 static _Atomic unsigned d8_fired, d8_disorder, d8_inside, d8_release;
 static _Atomic uint64_t d8_latest;
@@ -406,14 +359,12 @@ WHEEL_TEST(d8_slow_callback_loses_nothing, start_thread())
 /* It does not delay arms from outside. */
 WHEEL_TEST(d8_slow_callback_does_not_hold_up_arms, start_thread())
 {
-	hwheel_timer_t timer;
-
 	d8_fired = d8_disorder = d8_inside = d8_release = 0;
 	d8_latest = 0;
 	CHECK_EQ(hwheel_once(w, 0, d8_note, 0, 0, NULL), 0);
 	ktap_until(&d8_inside, 1);
 	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 1, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 2, 0, &timer), 0);
+	hwheel_timer_t timer = ktap_once(w, 5 * MS, d8_note, 2, 0);
 	CHECK_EQ(hwheel_timer_delete_sync(w, timer), 1);
 	CHECK_EQ(d8_fired, 0);
 	d8_release = 1;
