@@ -4,39 +4,43 @@
 /* The three ways to treat missed periods. */
 static const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
 
+/* One timer at most is due until @now. When that was, or 0; and how many periods it has missed. */
+static uint64_t due(struct hwheel *w, uint64_t now, uint32_t missed)
+{
+	struct hwheel_event e[2];
+	int n = hwheel_advance(w, now, e, 2, NULL);
+
+	CHECK(n == 0 || n == 1);
+	if (n == 0)
+		return 0;
+	CHECK_EQ(e[0].cookie, 7);
+	CHECK_EQ(e[0].missed, missed);
+	return e[0].deadline_ns;
+}
+
 /* However it treats what it has missed, which is nothing here. */
 TEST(deadlines_do_not_drift)
 {
 	for (size_t f = 0; f < COUNT(flags); f++) {
 		WHEEL w = ktap_manual(0, 0, 0, 0);
-		struct hwheel_event e[2];
-		uint64_t due = 3 * MS + 1, period = 10 * MS + 333333;
+		uint64_t next = 3 * MS + 1, period = 10 * MS + 333333;
 
-		CHECK_EQ(hwheel_every(w, due, period, 0, NULL, 0, flags[f], NULL), 0);
+		CHECK_EQ(hwheel_every(w, next, period, 0, NULL, 7, flags[f], NULL), 0);
 		for (uint64_t now = 0; now < 10 * SEC; now += MS) {
-			int n = hwheel_advance(w, now, e, 2, NULL);
-
 			/* the first tick at or after it */
-			CHECK_EQ(n, due <= now);
-			if (n == 1) {
-				CHECK_EQ(e[0].deadline_ns, due);
-				CHECK_EQ(e[0].missed, 0);
-				due += period;
-			}
+			CHECK_EQ(due(w, now, 0), next <= now ? next : 0);
+			next += next <= now ? period : 0;
 		}
 	}
 }
 
 WHEEL_TEST(the_first_time_may_be_a_deadline, ktap_manual(0, 0, 0, SEC))
 {
-	struct hwheel_event e[2];
-
-	CHECK_EQ(hwheel_every(w, SEC + 5 * MS, 10 * MS, 0, NULL, 0, HWHEEL_ABS, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC + 4 * MS, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC + 5 * MS, e, 2, NULL), 1);
-	CHECK_EQ(hwheel_advance(w, SEC + 14 * MS, e, 2, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC + 15 * MS, e, 2, NULL), 1);
-	CHECK_EQ(e[0].deadline_ns, SEC + 15 * MS);
+	CHECK_EQ(hwheel_every(w, SEC + 5 * MS, 10 * MS, 0, NULL, 7, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(due(w, SEC + 4 * MS, 0), 0);
+	CHECK_EQ(due(w, SEC + 5 * MS, 0), SEC + 5 * MS);
+	CHECK_EQ(due(w, SEC + 14 * MS, 0), 0);
+	CHECK_EQ(due(w, SEC + 15 * MS, 0), SEC + 15 * MS);
 }
 
 /* It fires at the next tick and keeps its rhythm, however long ago the time was. */
@@ -50,19 +54,14 @@ TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm)
 		uint64_t next = now + rest + 7, missed = ago[i / 3 % 4] / 3;
 		uint64_t first = next - (missed + 1) * 3 * hour;
 		WHEEL w = ktap_manual(0, 0, 0, now);
-		struct hwheel_event e;
 
-		CHECK_EQ(hwheel_every(w, first, 3 * hour, 0, NULL, 0, HWHEEL_ABS | flags[i % 3],
+		CHECK_EQ(hwheel_every(w, first, 3 * hour, 0, NULL, 7, HWHEEL_ABS | flags[i % 3],
 				      NULL), 0);
-		CHECK_EQ(hwheel_advance(w, now + MS, &e, 1, NULL), 1);
-		CHECK_EQ((next - e.deadline_ns) % (3 * hour), 0);
-		CHECK_EQ(e.missed, missed);
+		CHECK_EQ((next - due(w, now + MS, (uint32_t)missed)) % (3 * hour), 0);
 		if (flags[i % 3] == HWHEEL_MISSED_DELAY)
 			next = now + MS + 3 * hour;
-		CHECK_EQ(hwheel_advance(w, next - MS, &e, 1, NULL), 0);
-		CHECK_EQ(hwheel_advance(w, next + MS, &e, 1, NULL), 1);
-		CHECK_EQ(e.deadline_ns, next);
-		CHECK_EQ(e.missed, 0);
+		CHECK_EQ(due(w, next - MS, 0), 0);
+		CHECK_EQ(due(w, next + MS, 0), next);
 		CHECK_EQ(stats(w).missed, missed);
 	}
 }
@@ -79,14 +78,12 @@ TEST(what_a_long_period_has_missed_counts)
 		uint64_t period = cases[i / 3][0] * hour, now = 10000 * hour;
 		uint64_t rounded = (period + 65535) / 65536 * 65536;
 		WHEEL w = ktap_manual(0, 0, 0, now);
-		struct hwheel_event e;
 
 		if (period < UINT64_C(1) << 47)
 			rounded = period;
 		CHECK_EQ(hwheel_every(w, now - cases[i / 3][1] * hour - 9 * rounded, period, 0, NULL,
-				      0, HWHEEL_ABS | flags[i % 3], NULL), 0);
-		CHECK_EQ(hwheel_advance(w, now + MS, &e, 1, NULL), 1);
-		CHECK_EQ(e.missed, 9);
+				      7, HWHEEL_ABS | flags[i % 3], NULL), 0);
+		CHECK(due(w, now + MS, 9) != 0);
 		CHECK_EQ(stats(w).missed, 9);
 	}
 }
@@ -100,16 +97,13 @@ TEST(a_time_just_before_the_tick_is_the_last_of_those_that_passed)
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t last = 8 * period + 167, tick = last / MS * MS + MS;
 		WHEEL w = ktap_manual(0, 0, 0, last - 10);
-		struct hwheel_event e;
+		uint64_t next;
 
-		CHECK_EQ(hwheel_every(w, 167, period, 0, NULL, 0, HWHEEL_ABS | flags[i], NULL), 0);
-		CHECK_EQ(hwheel_advance(w, tick, &e, 1, NULL), 1);
-		CHECK_EQ(e.deadline_ns, last);
-		CHECK_EQ(e.missed, 8);
-		while (hwheel_advance(w, ktap_next(w), &e, 1, NULL) == 0)
+		CHECK_EQ(hwheel_every(w, 167, period, 0, NULL, 7, HWHEEL_ABS | flags[i], NULL), 0);
+		CHECK_EQ(due(w, tick, 8), last);
+		while ((next = due(w, ktap_next(w), 0)) == 0)
 			;
-		CHECK_EQ(e.deadline_ns, last + period);
-		CHECK_EQ(e.missed, 0);
+		CHECK_EQ(next, last + period);
 	}
 }
 
@@ -117,20 +111,17 @@ static const uint64_t long_period = (UINT64_C(1) << 54) + 65536;
 
 static void make_long_one(struct hwheel *w, const struct hwheel_event *e)
 {
-	CHECK_EQ(hwheel_every(w, 2, long_period, 0, NULL, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_every(w, 2, long_period, 0, NULL, 7, HWHEEL_ABS, NULL), 0);
 }
 
 /* Also if the tick is rounded, because the hand is still far away. */
 MANUAL_TEST(so_is_a_time_just_before_a_tick_far_from_the_hand)
 {
-	struct hwheel_event e;
 	uint64_t last = 2 + 16 * long_period;
 
 	CHECK_EQ(hwheel_once(w, 217 * MS, make_long_one, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, last - MS, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, last + 10 * SEC, &e, 1, NULL), 1);
-	CHECK_EQ(e.deadline_ns, last);
-	CHECK_EQ(e.missed, 16);
+	CHECK_EQ(due(w, last - MS, 0), 0);
+	CHECK_EQ(due(w, last + 10 * SEC, 16), last);
 }
 
 TEST(a_period_of_days_is_rounded_up)
@@ -143,23 +134,19 @@ TEST(a_period_of_days_is_rounded_up)
 	for (unsigned i = 0; i < COUNT(periods); i++) {
 		WHEEL w = ktap_manual(0, 0, 0, 0);
 		uint64_t next = 5 + periods[i][1], tick = (next + MS - 1) / MS * MS;
-		struct hwheel_event e;
 
-		CHECK_EQ(hwheel_every(w, 5, periods[i][0], 0, NULL, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 1);
-		CHECK_EQ(e.deadline_ns, 5);
-		CHECK_EQ(hwheel_advance(w, tick - 1, &e, 1, NULL), 0);
-		CHECK_EQ(hwheel_advance(w, tick, &e, 1, NULL), 1);
-		CHECK_EQ(e.deadline_ns, next);
+		CHECK_EQ(hwheel_every(w, 5, periods[i][0], 0, NULL, 7, 0, NULL), 0);
+		CHECK_EQ(due(w, MS, 0), 5);
+		CHECK_EQ(due(w, tick - 1, 0), 0);
+		CHECK_EQ(due(w, tick, 0), next);
 	}
 }
 
 MANUAL_TEST(it_stays_armed_and_keeps_its_handle)
 {
 	struct hwheel_event e[2];
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_every(w, 10 * MS, 10 * MS, NULL, 5, 0);
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 5, 0, &t), 0);
 	for (uint64_t i = 1; i <= 100; i++) {
 		CHECK_EQ(hwheel_advance(w, i * 10 * MS, e, 2, NULL), 1);
 		CHECK_EQ(e[0].timer, t);
@@ -173,16 +160,11 @@ MANUAL_TEST(it_stays_armed_and_keeps_its_handle)
 
 MANUAL_TEST(a_very_long_stall_is_one_event)
 {
-	struct hwheel_event e[8];
-
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 3600 * SEC, e, 8, NULL), 1);
-	CHECK_EQ(e[0].missed, 3600000 - 1);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 7, 0, NULL), 0);
+	CHECK_EQ(due(w, 3600 * SEC, 3600000 - 1), MS);
 	/* more than the member can hold: its largest value */
-	CHECK_EQ(hwheel_advance(w, 10000000 * SEC, e, 8, NULL), 1);
-	CHECK_EQ(e[0].missed, UINT32_MAX);
-	CHECK_EQ(hwheel_advance(w, 10000000 * SEC + MS, e, 8, NULL), 1);
-	CHECK_EQ(e[0].missed, 0);
+	CHECK(due(w, 10000000 * SEC, UINT32_MAX) != 0);
+	CHECK(due(w, 10000000 * SEC + MS, 0) != 0);
 }
 
 MANUAL_TEST(burst_goes_on_in_the_next_batch)
@@ -207,45 +189,33 @@ MANUAL_TEST(burst_goes_on_in_the_next_batch)
 /* Now may be late in its tick. */
 MANUAL_TEST(after_a_miss_delay_waits_for_a_whole_period)
 {
-	struct hwheel_event e;
-
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_DELAY, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 35 * MS + MS / 2, &e, 1, NULL), 1);
-	CHECK_EQ(e.missed, 2);
-	CHECK_EQ(hwheel_advance(w, 46 * MS - 1, &e, 1, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 46 * MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.deadline_ns, 45 * MS + MS / 2);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 7, HWHEEL_MISSED_DELAY, NULL), 0);
+	CHECK_EQ(due(w, 35 * MS + MS / 2, 2), 10 * MS);
+	CHECK_EQ(due(w, 46 * MS - 1, 0), 0);
+	CHECK_EQ(due(w, 46 * MS, 0), 45 * MS + MS / 2);
 }
 
 MANUAL_TEST(mod_sets_the_next_deadline_and_the_rhythm)
 {
-	struct hwheel_event e[8];
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_every(w, 10 * MS, 10 * MS, NULL, 7, 0);
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8, NULL), 1);
+	CHECK_EQ(due(w, 10 * MS, 0), 10 * MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, 33 * MS, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_advance(w, 32 * MS, e, 8, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 33 * MS, e, 8, NULL), 1);
-	CHECK_EQ(e[0].missed, 0);
+	CHECK_EQ(due(w, 32 * MS, 0), 0);
+	CHECK_EQ(due(w, 33 * MS, 0), 33 * MS);
 	CHECK_EQ(ktap_left(w, t), 10 * MS);
-	CHECK_EQ(hwheel_advance(w, 42 * MS, e, 8, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 43 * MS, e, 8, NULL), 1);
-	CHECK_EQ(e[0].deadline_ns, 43 * MS);
+	CHECK_EQ(due(w, 42 * MS, 0), 0);
+	CHECK_EQ(due(w, 43 * MS, 0), 43 * MS);
 }
 
 /* The time of a move is that of its tick. */
 MANUAL_TEST(after_a_move_the_rhythm_is_that_of_the_tick)
 {
-	struct hwheel_event e;
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_every(w, MS, 10 * MS + 1, NULL, 7, 0);
 
-	CHECK_EQ(hwheel_every(w, MS, 10 * MS + 1, 0, NULL, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 3 * MS + 7, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 4 * MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.deadline_ns, 4 * MS);
-	CHECK_EQ(hwheel_advance(w, 15 * MS, &e, 1, NULL), 1);
-	CHECK_EQ(e.deadline_ns, 14 * MS + 1);
+	CHECK_EQ(due(w, 4 * MS, 0), 4 * MS);
+	CHECK_EQ(due(w, 15 * MS, 0), 14 * MS + 1);
 }
 
 MANUAL_TEST(a_period_below_a_tick_is_fired_once_a_tick)
@@ -264,29 +234,21 @@ MANUAL_TEST(a_period_below_a_tick_is_fired_once_a_tick)
 	CHECK(fired + missed == 999 * 4 || fired + missed == 999 * 4 + 1);
 }
 
-static struct {
-	unsigned calls;
-	int pending;
-	uint64_t left;
-} inside;
+static unsigned looks;
 
 static void look(struct hwheel *w, const struct hwheel_event *e)
 {
-	inside.calls++;
-	inside.pending = hwheel_timer_pending(w, e->timer);
-	inside.left = ktap_left(w, e->timer);
+	looks++;
+	CHECK_EQ(hwheel_timer_pending(w, e->timer), 1);
+	CHECK_EQ(ktap_left(w, e->timer), 7 * MS);
 }
 
 MANUAL_TEST(it_is_armed_for_the_next_period_in_its_callback)
 {
-	memset(&inside, 0, sizeof inside);
+	looks = 0;
 	CHECK_EQ(hwheel_every(w, 10 * MS, 7 * MS, 0, look, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(inside.calls, 1);
-	CHECK_EQ(inside.pending, 1);
-	CHECK_EQ(inside.left, 7 * MS);
-	CHECK_EQ(hwheel_advance(w, 17 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(inside.calls, 2);
+	CHECK_AT(w, 10 * MS, looks, 1);
+	CHECK_AT(w, 17 * MS, looks, 2);
 }
 
 WHEEL_TEST(a_thousand_rhythms_side_by_side, ktap_manual(0, 2, 16, 0))
@@ -322,20 +284,6 @@ static hwheel_timer_t make(struct hwheel *w, uint64_t period)
 	return t;
 }
 
-/* Drives to @now; one timer at most is due, and this is when it was. */
-static uint64_t due(struct hwheel *w, uint64_t now)
-{
-	struct hwheel_event e[2];
-	int n = hwheel_advance(w, now, e, 2, NULL);
-
-	CHECK(n == 0 || n == 1);
-	if (n == 0)
-		return 0;
-	CHECK_EQ(e[0].cookie, 7);
-	CHECK_EQ(e[0].missed, 0);
-	return e[0].deadline_ns;
-}
-
 MANUAL_TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift)
 {
 	const uint64_t period = 10 * MS + 333;
@@ -344,10 +292,10 @@ MANUAL_TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift)
 
 	/* this call arms nothing */
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);
-	CHECK_EQ(due(w, SEC), 0);
+	CHECK_EQ(due(w, SEC, 0), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, SEC + next, HWHEEL_ABS), 0);
 	for (uint64_t now = 0; now < 10 * SEC; now += MS) {
-		uint64_t seen = due(w, SEC + now);
+		uint64_t seen = due(w, SEC + now, 0);
 
 		CHECK_EQ(seen, next <= now ? SEC + next : 0);
 		CHECK_EQ(hwheel_timer_pending(w, t), 1);
@@ -362,12 +310,12 @@ MANUAL_TEST(a_change_counts_from_the_next_firing)
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, 0), 0);
 	CHECK_EQ(hwheel_timer_set_period(w, t, 20 * MS), 0);
-	CHECK_EQ(due(w, 49 * MS), 0);
-	CHECK_EQ(due(w, 50 * MS), 50 * MS);
-	CHECK_EQ(due(w, 69 * MS), 0);
+	CHECK_EQ(due(w, 49 * MS, 0), 0);
+	CHECK_EQ(due(w, 50 * MS, 0), 50 * MS);
+	CHECK_EQ(due(w, 69 * MS, 0), 0);
 	CHECK_EQ(hwheel_timer_set_period(w, t, 5 * MS), 0);
-	CHECK_EQ(due(w, 70 * MS), 70 * MS);
-	CHECK_EQ(due(w, 75 * MS), 75 * MS);
+	CHECK_EQ(due(w, 70 * MS, 0), 70 * MS);
+	CHECK_EQ(due(w, 75 * MS, 0), 75 * MS);
 }
 
 TEST(without_a_period_it_fires_once_more)
@@ -379,17 +327,17 @@ TEST(without_a_period_it_fires_once_more)
 		hwheel_timer_t t = make(w, 10 * MS), every = 0;
 
 		CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-		CHECK_EQ(due(w, 10 * MS), 10 * MS);
+		CHECK_EQ(due(w, 10 * MS, 0), 10 * MS);
 		CHECK_EQ(hwheel_timer_set_period(w, t, none[i]), 0);
-		CHECK_EQ(due(w, 20 * MS), 20 * MS);
+		CHECK_EQ(due(w, 20 * MS, 0), 20 * MS);
 		CHECK_EQ(hwheel_timer_pending(w, t), 0);
-		CHECK_EQ(due(w, SEC), 0);
+		CHECK_EQ(due(w, SEC, 0), 0);
 		/* it still exists and can be armed; one of every frees itself */
 		CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
 		CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 7, 0, &every), 0);
-		CHECK_EQ(due(w, SEC + 10 * MS), SEC + 10 * MS);
+		CHECK_EQ(due(w, SEC + 10 * MS, 0), SEC + 10 * MS);
 		CHECK_EQ(hwheel_timer_set_period(w, every, none[i]), 0);
-		CHECK_EQ(due(w, SEC + 20 * MS), SEC + 20 * MS);
+		CHECK_EQ(due(w, SEC + 20 * MS, 0), SEC + 20 * MS);
 		CHECK_EQ(hwheel_timer_pending(w, every), -ESTALE);
 		CHECK_EQ(stats(w).live, 1);
 	}
@@ -397,12 +345,11 @@ TEST(without_a_period_it_fires_once_more)
 
 MANUAL_TEST(a_timer_of_once_goes_on)
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_once(w, 10 * MS, NULL, 7, 0);
 
-	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 7, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_set_period(w, t, 30 * MS), 0);
-	CHECK_EQ(due(w, 10 * MS), 10 * MS);
-	CHECK_EQ(due(w, 40 * MS), 40 * MS);
+	CHECK_EQ(due(w, 10 * MS, 0), 10 * MS);
+	CHECK_EQ(due(w, 40 * MS, 0), 40 * MS);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_timer_set_period(w, t, 30 * MS), -ESTALE);
 	CHECK_EQ(stats(w).live, 0);
@@ -411,21 +358,17 @@ MANUAL_TEST(a_timer_of_once_goes_on)
 MANUAL_TEST(missed_periods_are_left_out_and_counted)
 {
 	hwheel_timer_t t = make(w, 10 * MS);
-	struct hwheel_event e[4];
 
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 4, NULL), 1);
-	CHECK_EQ(e[0].deadline_ns, 10 * MS);
-	CHECK_EQ(e[0].missed, 4);
-	CHECK_EQ(due(w, 60 * MS), 60 * MS);
+	CHECK_EQ(due(w, 55 * MS, 4), 10 * MS);
+	CHECK_EQ(due(w, 60 * MS, 0), 60 * MS);
 }
 
 MANUAL_TEST(a_burst_stays_a_burst)
 {
 	struct hwheel_event e[8];
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_every(w, 10 * MS, SEC, NULL, 7, HWHEEL_MISSED_BURST);
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, SEC, 0, NULL, 7, HWHEEL_MISSED_BURST, &t), 0);
 	CHECK_EQ(hwheel_timer_set_period(w, t, 10 * MS), 0);
 	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8, NULL), 5);
 	for (uint64_t i = 0; i < 5; i++)
@@ -448,10 +391,8 @@ MANUAL_TEST(its_own_callback_may_change_it)
 	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(ktap_next(w), 20 * MS);
 	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 49 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(changed, 2);
-	CHECK_EQ(hwheel_advance(w, 50 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(changed, 3);
+	CHECK_AT(w, 49 * MS, changed, 2);
+	CHECK_AT(w, 50 * MS, changed, 3);
 }
 
 MANUAL_TEST(what_cannot_be_is_refused_and_changes_nothing)
@@ -470,8 +411,8 @@ MANUAL_TEST(what_cannot_be_is_refused_and_changes_nothing)
 	CHECK_EQ(hwheel_timer_free(w, gone), 0);
 	CHECK_EQ(hwheel_timer_set_period(w, gone, 1), -ESTALE);
 	CHECK_EQ(hwheel_timer_set_period(w, 0, 1), -ESTALE);
-	CHECK_EQ(due(w, 10 * MS), 10 * MS);
-	CHECK_EQ(due(w, 20 * MS), 20 * MS);
+	CHECK_EQ(due(w, 10 * MS, 0), 10 * MS);
+	CHECK_EQ(due(w, 20 * MS, 0), 20 * MS);
 }
 
 /* The last timer, which is free, and 65,535 more: the same record and the same tag. */
@@ -493,20 +434,17 @@ MANUAL_TEST(the_key_of_an_earlier_timer_is_none_of_its_own)
 	many_lives(w);
 	t = make(w, MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
-	CHECK_EQ(due(w, MS), MS);
-	CHECK_EQ(due(w, 2 * MS), 2 * MS);
+	CHECK_EQ(due(w, MS, 0), MS);
+	CHECK_EQ(due(w, 2 * MS, 0), 2 * MS);
 }
 
 MANUAL_TEST(the_rhythm_of_an_earlier_timer_is_none_of_its_own)
 {
-	struct hwheel_event e[8];
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_every(w, SEC, SEC, NULL, 0, HWHEEL_MISSED_BURST);
 
-	CHECK_EQ(hwheel_every(w, SEC, SEC, 0, NULL, 0, HWHEEL_MISSED_BURST, &t), 0);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	many_lives(w);
 	t = make(w, MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 8, NULL), 1);
-	CHECK_EQ(e[0].missed, 4);
+	CHECK_EQ(due(w, 5 * MS, 4), MS);
 }

@@ -9,59 +9,46 @@ MANUAL_TEST(a_new_wheel_has_done_nothing)
 	CHECK_EQ(memcmp(&s, &none, sizeof s), 0);
 }
 
+static _Alignas(struct hwheel_stats) unsigned char bytes[5000];
+
+/* Asks for a struct of this size, and looks that nothing was written to the bytes from @end on. */
+static void ask(struct hwheel *w, uint32_t size, int answer, size_t end)
+{
+	memset(bytes, 0x5a, sizeof bytes);
+	memcpy(bytes, &size, sizeof size);
+	CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), answer);
+	CHECK_EQ(memcmp(bytes, &size, sizeof size), 0);
+	for (size_t i = end; i < sizeof bytes; i++)
+		CHECK_EQ(bytes[i], 0x5a);
+}
+
 MANUAL_TEST(a_size_below_eight_is_refused)
 {
-	struct hwheel_stats s;
-
-	for (uint32_t size = 0; size < 8; size++) {
-		memset(&s, 0x5a, sizeof s);
-		s.size = size;
-		CHECK_EQ(hwheel_get_stats(w, &s), -EINVAL);
-		CHECK_EQ(s.size, size);
-		for (size_t i = 4; i < sizeof s; i++)
-			CHECK_EQ(((unsigned char *)&s)[i], 0x5a);
-	}
+	for (uint32_t size = 0; size < 8; size++)
+		ask(w, size, -EINVAL, sizeof size);
 }
 
 MANUAL_TEST(a_short_struct_is_filled_as_far_as_it_goes)
 {
 	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	for (uint32_t size = 8; size <= sizeof(struct hwheel_stats); size++) {
-		struct hwheel_stats s;
-
-		memset(&s, 0x5a, sizeof s);
-		s.size = size;
-		CHECK_EQ(hwheel_get_stats(w, &s), 0);
-		CHECK_EQ(s.size, size);
+		ask(w, size, 0, size);
 		if (size >= 16)
-			CHECK_EQ(s.live, 1);
-		for (size_t i = size; i < sizeof s; i++)
-			CHECK_EQ(((unsigned char *)&s)[i], 0x5a);
+			CHECK_EQ(((struct hwheel_stats *)(void *)bytes)->live, 1);
 	}
 }
 
 MANUAL_TEST(an_unknown_tail_is_zeroed)
 {
-	static _Alignas(struct hwheel_stats) unsigned char bytes[5000];
 	static const uint32_t sizes[] = { sizeof(struct hwheel_stats) + 1, 200, 4095, 4096 };
-	uint32_t size;
 
 	for (size_t k = 0; k < COUNT(sizes); k++) {
-		memset(bytes, 0x5a, sizeof bytes);
-		memcpy(bytes, &sizes[k], sizeof sizes[k]);
-		CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), 0);
-		for (size_t i = sizeof(struct hwheel_stats); i < sizeof bytes; i++)
-			CHECK_EQ(bytes[i], i < sizes[k] ? 0 : 0x5a);
+		ask(w, sizes[k], 0, sizes[k]);
+		for (size_t i = sizeof(struct hwheel_stats); i < sizes[k]; i++)
+			CHECK_EQ(bytes[i], 0);
 	}
-	memset(bytes, 0x5a, sizeof bytes);
-	size = 4097;
-	memcpy(bytes, &size, sizeof size);
-	CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), -E2BIG);
-	size = UINT32_MAX;
-	memcpy(bytes, &size, sizeof size);
-	CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), -E2BIG);
-	for (size_t i = sizeof size; i < sizeof bytes; i++)
-		CHECK_EQ(bytes[i], 0x5a);
+	ask(w, 4097, -E2BIG, sizeof(uint32_t));
+	ask(w, UINT32_MAX, -E2BIG, sizeof(uint32_t));
 }
 
 MANUAL_TEST(live_is_what_exists)
@@ -88,13 +75,12 @@ MANUAL_TEST(firings_are_counted)
 {
 	struct hwheel_event e[20];
 	struct hwheel_stats s;
-	hwheel_timer_t t = 0;
 
 	for (int i = 0; i < 5; i++) {
 		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_once(w, MS, ktap_nothing, 0, 0, NULL), 0);
 	}
-	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &t), 0);
+	hwheel_timer_t t = ktap_once(w, MS, NULL, 0, 0);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_advance(w, MS, e, 20, NULL), 5);
 	s = stats(w);
@@ -379,11 +365,9 @@ static void *churn(void *arg)
 		hwheel_timer_t t[16];
 
 		for (int i = 0; i < 16; i++)
-			if (hwheel_once(shared, 3600 * SEC, NULL, 99, 0, &t[i]) != 0)
-				abort();
+			t[i] = ktap_once(shared, 3600 * SEC, NULL, 99, 0);
 		for (int i = 0; i < 16; i++)
-			if (hwheel_timer_delete(shared, t[i]) != 1)
-				abort();
+			CHECK_EQ(hwheel_timer_delete(shared, t[i]), 1);
 	}
 	return NULL;
 }
