@@ -30,7 +30,7 @@ static struct waiter {
 	hwheel_timer_t t;
 	cancel_fn cancel;
 	atomic_int tid, returned, answer, ran_on;
-} waiter;
+} waiters[4];
 
 static void *wait_for_it(void *arg)
 {
@@ -41,13 +41,6 @@ static void *wait_for_it(void *arg)
 	atomic_store(&me->ran_on, atomic_load(&inside));
 	atomic_store(&me->returned, 1);
 	return NULL;
-}
-
-static void begin_to_cancel(struct waiter *me, pthread_t *thread)
-{
-	atomic_store(&me->tid, 0);
-	atomic_store(&me->returned, 0);
-	CHECK_EQ(pthread_create(thread, NULL, wait_for_it, me), 0);
 }
 
 /*
@@ -62,23 +55,31 @@ static void until_it_waits(struct waiter *me)
 	}
 }
 
-/* Starts a waiter while a callback is held, releases it, and gets the answer. */
-static int cancel_beside(struct hwheel *w, hwheel_timer_t t, cancel_fn cancel)
+/*
+ * Threads wait while a callback is held, then it is released: all get this answer. They call the
+ * two functions by turns, the first one that with this number.
+ */
+static void cancel_while_held(struct hwheel *w, hwheel_timer_t t, int threads, int first,
+			      int answer)
 {
-	pthread_t thread;
-	int too_soon;
+	pthread_t thread[COUNT(waiters)];
+	int too_soon = 0;
 
-	waiter.w = w;
-	waiter.t = t;
-	waiter.cancel = cancel;
-	begin_to_cancel(&waiter, &thread);
-	until_it_waits(&waiter);
-	too_soon = atomic_load(&waiter.returned);
+	for (int i = 0; i < threads; i++) {
+		waiters[i] = (struct waiter){ .w = w, .t = t, .cancel = both[(first + i) % 2] };
+		ktap_begin(&thread[i], 1, wait_for_it, &waiters[i]);
+	}
+	for (int i = 0; i < threads; i++) {
+		until_it_waits(&waiters[i]);
+		too_soon |= atomic_load(&waiters[i].returned);
+	}
 	atomic_store(&release, 1);
-	ktap_end(&thread, 1);
+	ktap_end(thread, threads);
 	CHECK_EQ(too_soon, 0);
-	CHECK_EQ(atomic_load(&waiter.ran_on), 0);
-	return atomic_load(&waiter.answer);
+	for (int i = 0; i < threads; i++) {
+		CHECK_EQ(atomic_load(&waiters[i].ran_on), 0);
+		CHECK_EQ(atomic_load(&waiters[i].answer), answer);
+	}
 }
 
 /* A timer whose callback has begun and is held. */
@@ -120,18 +121,15 @@ TEST(they_wait_for_a_running_callback)
 
 		reset();
 		atomic_store(&rearm, event == ARMS_ITSELF);
-		if (cases[n / 2].kind == KEPT)
-			t = held_timer(w);
-		else if (cases[n / 2].kind == ONE_SHOT)
-			CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, &t), 0);
-		else
-			CHECK_EQ(hwheel_every(w, 0, MS, 0, hold, 0, 0, &t), 0);
+		t = cases[n / 2].kind == KEPT ? ktap_armed(w, hold, 0, 0) :
+		    cases[n / 2].kind == ONE_SHOT ? ktap_once(w, 0, hold, 0, 0) :
+						    ktap_every(w, 0, MS, hold, 0, 0);
 		ktap_until(&inside, 1);
 		if (event == ARMED)
 			CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
 		if (event == FREED)
 			CHECK_EQ(hwheel_timer_free(w, t), 0);
-		CHECK_EQ(cancel_beside(w, t, both[shuts]), cases[n / 2].answers[shuts]);
+		cancel_while_held(w, t, 1, shuts, cases[n / 2].answers[shuts]);
 		CHECK_EQ(atomic_load(&calls), 1);
 		if (event == ARMS_ITSELF)
 			CHECK_EQ(atomic_load(&rearmed), shuts ? -ESHUTDOWN : 0);
@@ -157,68 +155,31 @@ TEST(delete_and_free_do_not_wait)
 	CHECK_EQ(atomic_load(&inside), 0);
 }
 
-static struct waiter many[4];
-
-TEST(several_threads_wait_for_the_same_callback)
+THREAD_TEST(several_threads_wait_for_the_same_callback)
 {
-	struct hwheel *w = ktap_started(NULL);
-	hwheel_timer_t t = 0;
-	pthread_t thread[4];
-	int too_soon = 0;
-
 	reset();
-	t = held_timer(w);
-	for (int i = 0; i < 4; i++) {
-		many[i].w = w;
-		many[i].t = t;
-		many[i].cancel = both[i & 1];
-		begin_to_cancel(&many[i], &thread[i]);
-	}
-	for (int i = 0; i < 4; i++) {
-		until_it_waits(&many[i]);
-		too_soon |= atomic_load(&many[i].returned);
-	}
-	atomic_store(&release, 1);
-	ktap_end(thread, 4);
-	CHECK_EQ(too_soon, 0);
-	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(atomic_load(&many[i].answer), 0);
-		CHECK_EQ(atomic_load(&many[i].ran_on), 0);
-	}
-	CHECK_EQ(hwheel_destroy(w), 0);
+	cancel_while_held(w, held_timer(w), COUNT(waiters), 0, 0);
 }
 
-static struct {
-	int delete, shutdown, pending_after, mod_after;
-} own;
-
+/* The cookie: whether it has a period. */
 static void wait_for_oneself(struct hwheel *w, const struct hwheel_event *e)
 {
-	own.delete = hwheel_timer_delete_sync(w, e->timer);
-	own.shutdown = hwheel_timer_shutdown_sync(w, e->timer);
-	own.pending_after = hwheel_timer_pending(w, e->timer);
-	own.mod_after = hwheel_timer_mod(w, e->timer, 3600 * SEC, 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, e->timer), -EDEADLK);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, e->timer), -EDEADLK);
+	/* nothing has changed: it can be armed, and a period is still armed */
+	CHECK_EQ(hwheel_timer_pending(w, e->timer), e->cookie);
+	CHECK_EQ(hwheel_timer_mod(w, e->timer, 3600 * SEC, 0), e->cookie);
+	atomic_fetch_add(&calls, 1);
 }
 
 MANUAL_TEST(from_its_own_callback_it_is_a_deadlock)
 {
 	hwheel_timer_t t = ktap_armed(w, wait_for_oneself, 0, MS);
 
-	memset(&own, 0, sizeof own);
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(own.delete, -EDEADLK);
-	CHECK_EQ(own.shutdown, -EDEADLK);
-	CHECK_EQ(own.pending_after, 0);
-	/* nothing has changed: it can be armed */
-	CHECK_EQ(own.mod_after, 0);
+	reset();
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, wait_for_oneself, 1, 0, NULL), 0);
+	CHECK_AT(w, MS, calls, 2);
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
-	/* a period is still armed as well */
-	CHECK_EQ(hwheel_every(w, MS, MS, 0, wait_for_oneself, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(own.delete, -EDEADLK);
-	CHECK_EQ(own.shutdown, -EDEADLK);
-	CHECK_EQ(own.pending_after, 1);
-	CHECK_EQ(own.mod_after, 1);
 }
 
 /* Wheels of which each is driven in the callback of the one before. */
@@ -255,8 +216,7 @@ TEST(also_at_any_depth_of_wheels)
 		nest[i].w = ktap_manual(0, 0, 0, 0);
 		nest[i].timer = ktap_armed(nest[i].w, drive_the_next, i, MS);
 	}
-	CHECK_EQ(hwheel_advance(nest[0].w, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(refused_at_depth, COUNT(nest));
+	CHECK_AT(nest[0].w, MS, refused_at_depth, COUNT(nest));
 	/* nothing has changed: each can be armed, and waited for */
 	for (unsigned i = 0; i < COUNT(nest); i++) {
 		CHECK_EQ(hwheel_timer_mod(nest[i].w, nest[i].timer, MS, 0), 0);
@@ -292,35 +252,27 @@ TEST(also_in_a_callback_that_runs_another)
 	CHECK_EQ(hwheel_run_queued(w), 0);
 }
 
-static struct {
-	hwheel_timer_t a, b;
-	int first_delete, second_delete, stale;
-	unsigned calls;
-} sibling;
+static hwheel_timer_t siblings[2];
 
 static void wait_for_the_sibling(struct hwheel *w, const struct hwheel_event *e)
 {
-	hwheel_timer_t other = e->timer == sibling.a ? sibling.b : sibling.a;
+	hwheel_timer_t other = siblings[e->timer == siblings[0]];
 
-	if (sibling.calls++)
+	if (atomic_fetch_add(&calls, 1))
 		return;
-	sibling.first_delete = hwheel_timer_delete_sync(w, other);
-	sibling.second_delete = hwheel_timer_shutdown_sync(w, other);
+	CHECK_EQ(hwheel_timer_delete_sync(w, other), 1);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, other), 0);
 	hwheel_timer_free(w, other);
-	sibling.stale = hwheel_timer_delete_sync(w, other);
+	CHECK_EQ(hwheel_timer_delete_sync(w, other), -ESTALE);
 }
 
 /* The sibling is due at the same tick: already found, but not begun. */
 MANUAL_TEST(a_callback_waits_for_its_sibling)
 {
-	memset(&sibling, 0, sizeof sibling);
-	sibling.a = ktap_armed(w, wait_for_the_sibling, 0, MS);
-	sibling.b = ktap_armed(w, wait_for_the_sibling, 0, MS);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(sibling.calls, 1);
-	CHECK_EQ(sibling.first_delete, 1);
-	CHECK_EQ(sibling.second_delete, 0);
-	CHECK_EQ(sibling.stale, -ESTALE);
+	reset();
+	for (unsigned i = 0; i < COUNT(siblings); i++)
+		siblings[i] = ktap_armed(w, wait_for_the_sibling, 0, MS);
+	CHECK_AT(w, SEC, calls, 1);
 }
 
 static atomic_int running, dead, ran_when_dead;
@@ -422,18 +374,17 @@ static void *delete_the_first(void *unused)
 
 TEST(they_do_not_wait_for_the_next_callback)
 {
-	pthread_t thread;
 	uint64_t now = 0;
 	int others = 0;
 
 	next.w = ktap_manual(0, 0, 0, 0);
 	pthread_mutex_init(&next.lock, NULL);
-	CHECK_EQ(hwheel_timer_setup(next.w, run_for_a_while, 0, &next.first), 0);
-	CHECK_EQ(hwheel_timer_setup(next.w, take_the_lock, 0, &next.other), 0);
+	next.first = ktap_timer_of(next.w, run_for_a_while, 0);
+	next.other = ktap_timer_of(next.w, take_the_lock, 0);
 	while ((uint32_t)next.twin != (uint32_t)next.first && others++ < 1000000)
-		CHECK_EQ(hwheel_timer_setup(next.w, take_the_lock, 0, &next.twin), 0);
+		next.twin = ktap_timer_of(next.w, take_the_lock, 0);
 	CHECK_EQ((uint32_t)next.twin, (uint32_t)next.first);
-	CHECK_EQ(pthread_create(&thread, NULL, delete_the_first, NULL), 0);
+	pthread_t thread = ktap_thread(delete_the_first, NULL);
 	for (int round = 1; round <= 500 && !atomic_load(&next.stuck); round++) {
 		atomic_store(&next.first_runs, 0);
 		atomic_store(&next.spin, (unsigned)round * 7 % 3000);
@@ -447,30 +398,28 @@ TEST(they_do_not_wait_for_the_next_callback)
 			;
 	}
 	atomic_store(&next.round, -1);
-	pthread_join(thread, NULL);
+	ktap_join(thread);
 	CHECK_EQ(atomic_load(&next.stuck), 0);
 	CHECK_EQ(hwheel_destroy(next.w), 0);
 }
 
 /* A callback that frees its timer and makes another one, which may get the same record. */
-static int deleted, again;
-
 static void delete_another(struct hwheel *w, const struct hwheel_event *e)
 {
 	hwheel_timer_t t;
 
-	again = hwheel_timer_free(w, e->timer) == 0 && hwheel_timer_setup(w, NULL, 0, &t) == 0 &&
-		hwheel_timer_mod(w, t, SEC, 0) == 0;
-	deleted = hwheel_timer_delete_sync(w, t);
-	again = again && hwheel_timer_free(w, t) == 0;
+	CHECK_EQ(hwheel_timer_free(w, e->timer), 0);
+	t = ktap_armed(w, NULL, 0, SEC);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
+	atomic_fetch_add(&calls, 1);
 }
 
 MANUAL_TEST(a_new_timer_is_not_that_of_the_callback)
 {
+	reset();
 	ktap_armed(w, delete_another, 0, MS);
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
-	CHECK(again);
-	CHECK_EQ(deleted, 1);
+	CHECK_AT(w, MS, calls, 1);
 }
 
 /* In callbacks: what hwheel_timer_delete_sync() waits for, and what it does not run. */
@@ -510,13 +459,19 @@ static void long_b(struct hwheel *wheel, const struct hwheel_event *e)
 	atomic_store(&b_over, 1);
 }
 
+/* Starts a wheel in which each of the three timers has its callback. */
+static void start(struct hwheel *made, hwheel_fn of_a, hwheel_fn of_b, hwheel_fn of_c)
+{
+	w = made;
+	a = ktap_timer_of(w, of_a, 0);
+	b = ktap_timer_of(w, of_b, 0);
+	c = ktap_timer_of(w, of_c, 0);
+	CHECK_EQ(hwheel_start(w), 0);
+}
+
 CHILD_TEST(no_other_callback_runs_on_the_caller_s_stack)
 {
-	w = MADE(.workers = 2);
-	CHECK_EQ(hwheel_timer_setup(w, wait_for_b, 0, &a), 0);
-	CHECK_EQ(hwheel_timer_setup(w, long_b, 0, &b), 0);
-	CHECK_EQ(hwheel_timer_setup(w, foreign, 0, &c), 0);
-	CHECK_EQ(hwheel_start(w), 0);
+	start(MADE(.workers = 2), wait_for_b, long_b, foreign);
 	CHECK_EQ(hwheel_timer_mod(w, a, 0, 0), 0);
 	CHECK_EQ(hwheel_timer_mod(w, b, 0, 0), 0);
 	ktap_until(&in_a, 1);
@@ -542,11 +497,7 @@ static void take_out(struct hwheel *wheel, const struct hwheel_event *e)
 
 CHILD_TEST(what_has_not_begun_is_taken_out)
 {
-	w = MADE(.workers = 1, .queue = 2);
-	CHECK_EQ(hwheel_timer_setup(w, take_out, 0, &a), 0);
-	CHECK_EQ(hwheel_timer_setup(w, foreign, 0, &b), 0);
-	CHECK_EQ(hwheel_timer_setup(w, foreign, 0, &c), 0);
-	CHECK_EQ(hwheel_start(w), 0);
+	start(MADE(.workers = 1, .queue = 2), take_out, foreign, foreign);
 	CHECK_EQ(hwheel_timer_mod(w, a, 0, 0), 0);
 	ktap_until(&in_a, 1);
 	CHECK_EQ(hwheel_timer_mod(w, b, 0, 0), 0);
@@ -580,9 +531,7 @@ CHILD_TEST(those_that_wait_do_not_nest)
 {
 	enum { MANY = 20000 };
 
-	w = MADE(.workers = 2, .queue = 1 << 15);
-	CHECK_EQ(hwheel_timer_setup(w, long_b, 0, &b), 0);
-	CHECK_EQ(hwheel_start(w), 0);
+	start(MADE(.workers = 2, .queue = 1 << 15), NULL, long_b, NULL);
 	CHECK_EQ(hwheel_timer_mod(w, b, 0, 0), 0);
 	ktap_until(&in_b, 1);
 	for (int i = 0; i < MANY; i++)

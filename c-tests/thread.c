@@ -220,15 +220,14 @@ TEST(stop_and_destroy_wait_for_the_callback)
 {
 	for (int k = 0; k < 2; k++) {
 		struct hwheel *w = ktap_started(NULL);
-		pthread_t thread;
 
 		ktap_arm_hold(w, 0);
 		ktap_until(&ktap_held, 1);
-		CHECK_EQ(pthread_create(&thread, NULL, ktap_let_go, NULL), 0);
+		pthread_t thread = ktap_thread(ktap_let_go, NULL);
 		CHECK_EQ(k == 0 ? hwheel_stop(w) : hwheel_destroy(w), 0);
 		CHECK_EQ(atomic_load(&ktap_held), 0);
 		CHECK_EQ(atomic_load(&ktap_may_go), 1);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_join(thread);
 		if (k == 0)
 			CHECK_EQ(hwheel_destroy(w), 0);
 	}
@@ -236,7 +235,6 @@ TEST(stop_and_destroy_wait_for_the_callback)
 
 THREAD_TEST(stop_does_not_run_what_is_left)
 {
-	pthread_t thread;
 	struct hwheel_event e[8];
 
 	reset();
@@ -245,9 +243,9 @@ THREAD_TEST(stop_does_not_run_what_is_left)
 	/* due while the callback runs */
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(hwheel_once(w, 0, note, 0, 0, NULL), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, ktap_let_go, NULL), 0);
+	pthread_t thread = ktap_thread(ktap_let_go, NULL);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_join(thread);
 	int ran = atomic_load(&calls);
 	ktap_sleep_ms(10);
 	CHECK_EQ(atomic_load(&calls), ran);
@@ -310,14 +308,14 @@ TEST(signals_of_the_process_are_not_handled_there)
 
 static struct {
 	struct hwheel *w;
-	atomic_int inside, began, entered;
+	atomic_int inside, entered, started;
 } polled;
 
 /* Long enough for a stop that does not wait to return meanwhile. */
 static void take_a_while(struct hwheel *w, const struct hwheel_event *e)
 {
-	atomic_fetch_add(&polled.began, 1);
 	atomic_store(&polled.inside, 1);
+	atomic_fetch_add(&polled.entered, 1);
 	ktap_sleep_ms(50);
 	atomic_store(&polled.inside, 0);
 }
@@ -329,25 +327,29 @@ static void *poll_once(void *unused)
 	return unused;
 }
 
-TEST(a_stop_waits_for_a_poll)
+/* A poll has begun with these callbacks: a stop waits for all of them. */
+static void stop_while_polling(hwheel_fn fn, int timers)
 {
-	pthread_t thread;
 	int running, before;
 
-	CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
-	for (int i = 0; i < 3; i++)
-		CHECK_EQ(hwheel_once(polled.w, MS, take_a_while, 0, 0, NULL), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
-	ktap_until(&polled.inside, 1);
+	polled.entered = 0;
+	polled.w = ktap_made(NULL);
+	for (int i = 0; i < timers; i++)
+		CHECK_EQ(hwheel_once(polled.w, MS, fn, 0, 0, NULL), 0);
+	pthread_t thread = ktap_thread(poll_once, NULL);
+	/* On a busy machine a callback may have ended before this thread looks. */
+	ktap_until(&polled.entered, 1);
 	CHECK_EQ(hwheel_stop(polled.w), 0);
 	running = atomic_load(&polled.inside);
-	before = atomic_load(&polled.began);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	before = atomic_load(&polled.entered);
+	ktap_join(thread);
 	CHECK_EQ(running, 0);
-	CHECK_EQ(before, 3);
-	CHECK_EQ(atomic_load(&polled.began), 3);
+	CHECK_EQ(before, timers);
+	CHECK_EQ(atomic_load(&polled.entered), timers);
 	CHECK_EQ(hwheel_destroy(polled.w), 0);
 }
+
+TEST_OF(a_stop_waits_for_a_poll, stop_while_polling(take_a_while, 3))
 
 static struct {
 	struct hwheel *w;
@@ -365,7 +367,7 @@ static void *end_it(void *unused)
 TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 {
 	for (int k = 0; k < 3; k++) {
-		pthread_t thread, driver;
+		pthread_t driver;
 
 		ending.end = k == 0 ? hwheel_destroy : hwheel_stop;
 		ending.w = polled.w = ktap_made(NULL);
@@ -377,12 +379,12 @@ TEST(a_thread_that_is_cancelled_ends_the_wheel_first)
 		else
 			CHECK_EQ(pthread_create(&driver, NULL, poll_once, NULL), 0);
 		ktap_until(&ktap_held, 1);
-		CHECK_EQ(pthread_create(&thread, NULL, end_it, NULL), 0);
+		pthread_t thread = ktap_thread(end_it, NULL);
 		ktap_sleep_ms(20);
 		CHECK_EQ(pthread_cancel(thread), 0);
 		ktap_sleep_ms(5);
 		atomic_store(&ktap_may_go, 1);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_join(thread);
 		if (k == 2)
 			CHECK_EQ(pthread_join(driver, NULL), 0);
 		CHECK_EQ(atomic_load(&ending.answer), 0);
@@ -421,9 +423,9 @@ static void *poll_one_of_two(void *unused)
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
 
 	dawdles = 1;
-	if (hwheel_poll(polled.w, NULL, 0, &run) != 0 || run.left != 1)
-		atomic_store(&polled.inside, -1);
-	atomic_fetch_add(&polled.inside, 1);
+	CHECK_EQ(hwheel_poll(polled.w, NULL, 0, &run), 0);
+	CHECK_EQ(run.left, 1);
+	atomic_store(&polled.inside, 1);
 	return unused;
 }
 
@@ -431,21 +433,19 @@ static void *poll_one_of_two(void *unused)
 TEST(a_stop_waits_until_a_poll_has_ended)
 {
 	for (int started = 0; started < 2; started++) {
-		pthread_t thread;
-
 		atomic_store(&signalled, 0);
 		CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
 		CHECK(hwheel_fd(polled.w) >= 0);
 		for (int i = 0; i < 2; i++)
 			CHECK_EQ(hwheel_once(polled.w, 0, signal_it, 0, 0, NULL), 0);
 		ktap_sleep_ms(3);
-		CHECK_EQ(pthread_create(&thread, NULL, poll_one_of_two, NULL), 0);
+		pthread_t thread = ktap_thread(poll_one_of_two, NULL);
 		ktap_until(&signalled, 1);
 		/* a tick thread has started while the poll returns */
 		while (started && hwheel_start(polled.w) == -EBUSY)
 			ktap_sleep_ms(1);
 		CHECK_EQ(hwheel_stop(polled.w), 0);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
+		ktap_join(thread);
 		CHECK_EQ(atomic_exchange(&polled.inside, 0), 1);
 		CHECK_EQ(hwheel_destroy(polled.w), 0);
 	}
@@ -491,23 +491,23 @@ static void *stop_the_polled(void *unused)
 TEST(a_stop_waits_for_no_later_poll)
 {
 	enum { POLLS = 4, TIMERS = 4000 };
-	pthread_t polls[POLLS], stop;
+	pthread_t polls[POLLS];
 
 	signalled = ktap_may_go = 0;
-	CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
+	polled.w = ktap_made(NULL);
 	CHECK(hwheel_fd(polled.w) >= 0);
 	for (int i = 0; i < TIMERS; i++)
 		CHECK_EQ(hwheel_once(polled.w, 0, mark_it, 0, 0, NULL), 0);
 	ktap_sleep_ms(3);
 	ktap_begin(polls, POLLS, poll_all_the_time, NULL);
 	ktap_until(&signalled, 1);
-	CHECK_EQ(pthread_create(&stop, NULL, stop_the_polled, NULL), 0);
+	pthread_t stop = ktap_thread(stop_the_polled, NULL);
 	ktap_until(&signalled, 2);
 	CHECK_EQ(atomic_load(&signalled), 3);
 	CHECK(ktap_next(polled.w) != HWHEEL_NEVER);
 	atomic_store(&ktap_may_go, 1);
 	ktap_end(polls, POLLS);
-	ktap_end(&stop, 1);
+	ktap_join(stop);
 	CHECK_EQ(hwheel_destroy(polled.w), 0);
 }
 
@@ -520,30 +520,17 @@ static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e
 	atomic_fetch_add(&polled.entered, 1);
 	while (ktap_clock() < end)
 		if (hwheel_start(w) != -EBUSY)
-			atomic_fetch_add(&polled.began, 1);
+			atomic_fetch_add(&polled.started, 1);
 	atomic_store(&polled.inside, 0);
 }
 
 /* The stop may find a start under way, which fails as this thread polls. */
 TEST(a_stop_waits_for_a_poll_beside_a_start)
 {
-	pthread_t thread;
-	int running;
-
-	polled.began = polled.entered = 0;
-	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
-		CHECK_EQ(hwheel_once(polled.w, MS, start_again_and_again, 0, 0, NULL), 0);
-		CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
-		/* On a busy machine the callback may have ended before this thread looks. */
-		ktap_until(&polled.entered, i + 1);
-		CHECK_EQ(hwheel_stop(polled.w), 0);
-		running = atomic_load(&polled.inside);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-		CHECK_EQ(running, 0);
-		CHECK_EQ(hwheel_destroy(polled.w), 0);
-	}
-	CHECK_EQ(atomic_load(&polled.began), 0);
+	polled.started = 0;
+	for (int i = 0; i < 20; i++)
+		stop_while_polling(start_again_and_again, 1);
+	CHECK_EQ(atomic_load(&polled.started), 0);
 }
 
 /* The lowest descriptor that is free. */

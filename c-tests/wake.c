@@ -21,10 +21,11 @@ static void fire(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&fired, 1);
 }
 
-static struct hwheel *make(uint32_t clock)
+/* A wheel with a manual clock, and with this function. */
+static struct hwheel *make(hwheel_wake_fn fn, void *arg)
 {
 	woken = fired = 0;
-	return MADE(.clock = clock, .wake = wake, .wake_arg = &woken);
+	return MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = fn, .wake_arg = arg);
 }
 
 static uint64_t next_of(int result, const struct hwheel_run *run)
@@ -40,12 +41,11 @@ static uint64_t advance(struct hwheel *w, uint64_t now)
 	return next_of(hwheel_advance(w, now, NULL, 0, &run), &run);
 }
 
-WHEEL_TEST(a_call_says_when_to_call_again, make(HWHEEL_CLOCK_MANUAL))
+WHEEL_TEST(a_call_says_when_to_call_again, make(wake, &woken))
 {
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_timer_of(w, fire, 0);
 
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
-	CHECK_EQ(hwheel_timer_setup(w, fire, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, HWHEEL_ABS), 0);
 	CHECK_EQ(advance(w, 2 * MS), 50 * MS);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
@@ -74,7 +74,7 @@ MANUAL_TEST(a_shorter_struct_is_kept)
 	CHECK_EQ(run.next_ns, 7);
 }
 
-WHEEL_TEST(what_is_left_is_due_now, make(HWHEEL_CLOCK_MANUAL))
+WHEEL_TEST(what_is_left_is_due_now, make(wake, &woken))
 {
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
 
@@ -86,7 +86,7 @@ WHEEL_TEST(what_is_left_is_due_now, make(HWHEEL_CLOCK_MANUAL))
 
 TEST(an_earlier_arm_wakes_once_until_the_next_call)
 {
-	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
+	struct hwheel *w = make(wake, &woken);
 
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	errno = 0;
@@ -116,7 +116,7 @@ static void arm_again(struct hwheel *w, const struct hwheel_event *e)
 	CHECK(hwheel_timer_mod(w, e->timer, MS, 0) >= 0);
 }
 
-WHEEL_TEST(arms_in_callbacks_do_not_wake, make(HWHEEL_CLOCK_MANUAL))
+WHEEL_TEST(arms_in_callbacks_do_not_wake, make(wake, &woken))
 {
 	ktap_armed(w, arm_again, 0, MS);
 	for (uint64_t now = 1; now <= 100; now++)
@@ -133,11 +133,8 @@ static void set_the_key(struct hwheel *w, void *arg)
 		CHECK(hwheel_key_mod(w, "key", 3, 20 * MS, 0) >= 0);
 }
 
-TEST(it_is_called_outside_of_every_lock)
+WHEEL_TEST(it_is_called_outside_of_every_lock, make(set_the_key, NULL))
 {
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key);
-
-	atomic_store(&woken, 0);
 	CHECK(advance(w, MS) == HWHEEL_NEVER);
 	alarm(60); /* A thread that waits for its own lock waits until then. */
 	CHECK_EQ(hwheel_key_set(w, "key", 3, 10 * MS, fire, 0, 0), 0);
@@ -192,14 +189,13 @@ static void *run_loop(void *unused)
 TEST(a_loop_on_a_condition_variable_misses_nothing)
 {
 	pthread_condattr_t monotonic;
-	pthread_t thread;
 
 	atomic_store(&fired, 0);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&loop.changed, &monotonic);
 	loop.w = MADE(.wake = wake_loop);
-	CHECK_EQ(pthread_create(&thread, NULL, run_loop, NULL), 0);
+	pthread_t thread = ktap_thread(run_loop, NULL);
 	for (unsigned i = 0; i < 1000; i++)
 		CHECK_EQ(hwheel_once(loop.w, (1 + i * 7 % 100) * MS, fire, 0, 0, NULL), 0);
 	ktap_until(&fired, 1000);
@@ -207,7 +203,7 @@ TEST(a_loop_on_a_condition_variable_misses_nothing)
 	loop.end = 1;
 	pthread_cond_signal(&loop.changed);
 	pthread_mutex_unlock(&loop.lock);
-	pthread_join(thread, NULL);
+	ktap_join(thread);
 	CHECK_EQ(hwheel_destroy(loop.w), 0);
 }
 
@@ -243,7 +239,7 @@ static int forbid_system_calls(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
-	struct sock_fprog program = { sizeof code / sizeof code[0], code };
+	struct sock_fprog program = { COUNT(code), code };
 
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
@@ -356,10 +352,8 @@ TEST(a_wake_function_that_arms_is_not_called_by_that_arm)
 	static uint64_t delays[] = { 2 * MS, 50 * MS, 3600 * SEC };
 
 	for (unsigned i = 0; i < COUNT(delays); i++) {
-		WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
-			       .wake_arg = &delays[i]);
+		WHEEL w = make(wake_and_arm, &delays[i]);
 
-		woken = fired = 0;
 		deepest = 0;
 		CHECK(advance(w, 0) == HWHEEL_NEVER);
 		CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
@@ -374,9 +368,8 @@ TEST(a_wake_function_that_arms_is_not_called_by_that_arm)
 
 static void *drive_once(void *w)
 {
-	struct hwheel_run run = { .size = sizeof run };
-
-	return hwheel_advance(w, 0, NULL, 0, &run) < 0 ? w : NULL;
+	advance(w, 0);
+	return NULL;
 }
 
 /* The loop polls while it is being woken, before the function arms a timer. */
@@ -389,11 +382,8 @@ static void wake_drive_and_arm(struct hwheel *w, void *thread)
 	}
 }
 
-TEST(a_loop_that_polls_while_it_is_woken_is_woken_again)
+WHEEL_TEST(a_loop_that_polls_while_it_is_woken_is_woken_again, make(wake_drive_and_arm, NULL))
 {
-	WHEEL w = MADE(.clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm);
-
-	atomic_store(&woken, 0);
 	CHECK(advance(w, 0) == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
 	CHECK_EQ(atomic_load(&woken), 2);

@@ -181,17 +181,14 @@ static void walk(uint32_t owned, int delay)
 	printf("# figures: %u timers fired\n", sum);
 }
 
-TEST(callbacks_change_the_bucket_of_a_shared_wheel)
+static void walk_near_and_far(uint32_t owned)
 {
-	walk(0, 4);
-	walk(0, 100);
+	walk(owned, 4);
+	walk(owned, 100);
 }
 
-TEST(callbacks_change_the_bucket_of_an_owned_wheel)
-{
-	walk(1, 4);
-	walk(1, 100);
-}
+TEST_OF(callbacks_change_the_bucket_of_a_shared_wheel, walk_near_and_far(0))
+TEST_OF(callbacks_change_the_bucket_of_an_owned_wheel, walk_near_and_far(1))
 
 /* A bucket of each number of timers about the number of lanes, and one that is changed often. */
 TEST(a_bucket_of_each_size_is_emptied_whole)

@@ -145,9 +145,8 @@ TEST(a_slow_callback_delays_nobody)
 
 WHEEL_TEST(a_period_due_while_it_runs_is_missed, with_workers(2))
 {
-	hwheel_timer_t t;
+	hwheel_timer_t t = ktap_every(w, 10 * MS, 10 * MS, hold, 0, 0);
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, hold, 0, 0, &t), 0);
 	begin_at(w, 10 * MS);
 	for (int i = 2; i <= 5; i++)
 		to(w, (uint64_t)i * 10 * MS);
@@ -223,9 +222,8 @@ TEST(a_move_of_a_periodic_timer_while_it_runs_fires)
 
 	for (int i = 0; i < 3; i++) {
 		WHEEL w = on_call(MS);
-		hwheel_timer_t t;
+		hwheel_timer_t t = ktap_every(w, 10 * MS, 3600 * SEC, note, 1, flags[i]);
 
-		CHECK_EQ(hwheel_every(w, 10 * MS, 3600 * SEC, 0, note, 1, flags[i], &t), 0);
 		to(w, 10 * MS);
 		CHECK_EQ(hwheel_timer_mod(w, t, 12 * MS, HWHEEL_ABS), 1);
 		to(w, 15 * MS);
@@ -269,9 +267,8 @@ static void note_deadline(struct hwheel *w, const struct hwheel_event *e)
 
 WHEEL_TEST(a_move_forgets_what_its_callback_has_held_up, on_call(1000))
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_every(w, 1000, 100, note_deadline, 1, 0);
 
-	CHECK_EQ(hwheel_every(w, 1000, 100, 0, note_deadline, 1, 0, &t), 0);
 	to(w, 1000);
 	run_at(w, 5000);
 	CHECK_EQ(hwheel_timer_mod(w, t, 100100, HWHEEL_ABS), 1);
@@ -285,9 +282,8 @@ WHEEL_TEST(a_move_forgets_what_its_callback_has_held_up, on_call(1000))
 /* The next period never comes. */
 WHEEL_TEST(a_period_that_is_the_last_one_and_due_while_it_waits_is_missed, on_call(1000))
 {
-	hwheel_timer_t t = 0;
+	hwheel_timer_t t = ktap_every(w, 1000, 100000, note_deadline, 1, 0);
 
-	CHECK_EQ(hwheel_every(w, 1000, 100000, 0, note_deadline, 1, 0, &t), 0);
 	to(w, 1000);
 	CHECK_EQ(hwheel_timer_set_period(w, t, HWHEEL_NEVER / 2), 0);
 	to(w, 108000);
@@ -436,20 +432,19 @@ static void *release_it(void *unused)
 TEST(a_stop_waits_until_an_executor_has_ended)
 {
 	struct hwheel *w = on_call(0);
-	pthread_t runs, waits, releases;
 
 	held = arm(w, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, HWHEEL_SEC, NULL, 0, NULL), 0);
-	ktap_begin(&runs, 1, run_the_queued, w);
+	pthread_t runs = ktap_thread(run_the_queued, w);
 	ktap_until(&inside, 1);
-	ktap_begin(&waits, 1, delete_it, w);
-	ktap_begin(&releases, 1, release_it, NULL);
+	pthread_t waits = ktap_thread(delete_it, w);
+	pthread_t releases = ktap_thread(release_it, NULL);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&dawdling), 0);
-	ktap_end(&waits, 1);
+	ktap_join(waits);
 	CHECK_EQ(hwheel_destroy(w), 0);
-	ktap_end(&runs, 1);
-	ktap_end(&releases, 1);
+	ktap_join(runs);
+	ktap_join(releases);
 	CHECK_EQ(atomic_load(&calls), 1);
 }
 
@@ -588,7 +583,6 @@ WHEEL_TEST(sync_delete_takes_out_what_is_queued, crowd(HWHEEL_OVERLOAD_RUN, 0))
 {
 	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
 	struct hwheel_stats before;
-	pthread_t thread;
 
 	/* 1 and 9 wait behind the one that runs. */
 	to(w, 2 * MS);
@@ -599,10 +593,10 @@ WHEEL_TEST(sync_delete_takes_out_what_is_queued, crowd(HWHEEL_OVERLOAD_RUN, 0))
 	CHECK_EQ(stats(w).fired, before.fired - 1);
 	CHECK_EQ(stats(w).cancelled, before.cancelled + 1);
 	CHECK_EQ(memcmp(stats(w).lateness, before.lateness, sizeof before.lateness), 0);
-	ktap_begin(&thread, 1, release_it, NULL);
+	pthread_t thread = ktap_thread(release_it, NULL);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 1);
-	ktap_end(&thread, 1);
+	ktap_join(thread);
 }
 
 /* At the front or behind it. */
@@ -722,20 +716,18 @@ WHEEL_TEST(the_oldest_holds_up_no_place, with_queue(0, HWHEEL_OVERLOAD_DROP))
 }
 
 static hwheel_timer_t victim;
-static atomic_int answer;
 
 static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 {
 	atomic_store(&inside, 1);
 	ktap_until(&release, 1);
-	atomic_store(&answer, hwheel_timer_delete_sync(w, victim));
+	CHECK_EQ(hwheel_timer_delete_sync(w, victim), 1);
 	atomic_fetch_add(&calls, 1);
 }
 
 /* The only worker waits for a callback that is queued behind it. */
 WHEEL_TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for, with_workers(1))
 {
-	atomic_store(&answer, -1);
 	arm(w, delete_victim, 0, 1 * MS);
 	begin_at(w, 1 * MS);
 	victim = arm(w, note, 7, 2 * MS);
@@ -743,7 +735,6 @@ WHEEL_TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for, with_workers(1))
 	CHECK_EQ(stats(w).queued, 1);
 	atomic_store(&release, 1);
 	ktap_until(&calls, 1);
-	CHECK_EQ(atomic_load(&answer), 1);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 0);
 }
@@ -912,14 +903,13 @@ CHILD_TEST(sync_calls_take_out_what_is_gone)
 /* Calls that the executor function makes itself. */
 static void call_back(struct hwheel *w, void *arg)
 {
-	hwheel_timer_t t = 0;
 	struct hwheel_event e;
 
 	CHECK_EQ(hwheel_stop(w), -EDEADLK);
 	CHECK_EQ(hwheel_destroy(w), -EDEADLK);
 	CHECK_EQ(hwheel_drain(w, &e, 1), -EDEADLK);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), -EBUSY);
-	CHECK_EQ(hwheel_once(w, SEC, note, 0, 0, &t), 0);
+	hwheel_timer_t t = ktap_once(w, SEC, note, 0, 0);
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
 	/* an executor may also be this thread */
 	hwheel_run_queued(w);
