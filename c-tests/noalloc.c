@@ -3,9 +3,8 @@
 #include "child.h"
 
 /*
- * This program's own allocator and clock_gettime(), which every library of
- * the process uses instead of the C library's: they count what the calling
- * thread asks for, and pass it on.
+ * This program's own allocator and clock_gettime(), which every library of the process uses
+ * instead of the C library's: they count what the calling thread asks for, and pass it on.
  */
 static _Thread_local unsigned allocations, clock_reads;
 
@@ -15,34 +14,21 @@ void *__libc_realloc(void *at, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 void __libc_free(void *at);
 
-void *malloc(size_t size)
-{
-	allocations++;
-	return __libc_malloc(size);
-}
+#define COUNTED(name, parameters, call) \
+	void *name parameters \
+	{ \
+		allocations++; \
+		return call; \
+	}
 
-void *calloc(size_t n, size_t size)
-{
-	allocations++;
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *at, size_t size)
-{
-	allocations++;
-	return __libc_realloc(at, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-	allocations++;
-	return __libc_memalign(align, size);
-}
+COUNTED(malloc, (size_t size), __libc_malloc(size))
+COUNTED(calloc, (size_t n, size_t size), __libc_calloc(n, size))
+COUNTED(realloc, (void *at, size_t size), __libc_realloc(at, size))
+COUNTED(aligned_alloc, (size_t align, size_t size), __libc_memalign(align, size))
 
 int posix_memalign(void **at, size_t align, size_t size)
 {
-	allocations++;
-	*at = __libc_memalign(align, size);
+	*at = aligned_alloc(align, size);
 	return *at == NULL ? ENOMEM : 0;
 }
 
@@ -93,18 +79,18 @@ static unsigned arm_and_cancel(struct hwheel *w, int times)
 	return failed;
 }
 
-static void *first_and_second_call(void *arg)
+static void *first_and_second_call(void *wheels)
 {
-	struct hwheel **w = arg;
+	struct hwheel **w = wheels;
 	unsigned before = allocations, first;
 
-	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0)
-		return arg;
+	CHECK_EQ(hwheel_once(w[0], SEC, NULL, 0, 0, NULL), 0);
 	first = allocations - before;
-	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0 ||
-	    hwheel_once(w[1], SEC, NULL, 0, 0, NULL) != 0)
-		return arg;
-	return first <= 1 && allocations - before == first ? NULL : arg;
+	CHECK_EQ(hwheel_once(w[0], SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w[1], SEC, NULL, 0, 0, NULL), 0);
+	CHECK(first <= 1);
+	CHECK_EQ(allocations - before, first);
+	return NULL;
 }
 
 /*
@@ -115,16 +101,12 @@ CHILD_TEST(behind_many_keys_a_thread_allocates_once)
 {
 	struct hwheel *w[2];
 	pthread_key_t key;
-	pthread_t thread;
-	void *bad;
 
 	for (int i = 0; i < 40; i++)
 		CHECK_EQ(pthread_key_create(&key, NULL), 0);
-	CHECK_EQ(hwheel_create(NULL, &w[0]), 0);
-	CHECK_EQ(hwheel_create(NULL, &w[1]), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, first_and_second_call, w), 0);
-	CHECK_EQ(pthread_join(thread, &bad), 0);
-	CHECK(bad == NULL);
+	for (int i = 0; i < 2; i++)
+		w[i] = ktap_made(NULL);
+	ktap_in_a_thread(first_and_second_call, w);
 }
 
 TEST(the_counters_count)
@@ -140,22 +122,15 @@ TEST(the_counters_count)
 	CHECK_EQ(clock_reads, before + 1);
 }
 
-CLOCK_TEST(a_thread_that_has_met_the_wheel_calls_no_allocator)
-{
-	unsigned before;
-
-	CHECK_EQ(arm_and_cancel(w, 1), 0);
-	before = allocations;
-	CHECK_EQ(arm_and_cancel(w, 1000), 0);
-	CHECK_EQ(allocations - before, 0);
-}
-
-CLOCK_TEST(nor_does_the_one_that_made_it)
+CLOCK_TEST(the_thread_that_made_the_wheel_calls_no_allocator)
 {
 	unsigned before = allocations;
 
-	CHECK_EQ(arm_and_cancel(w, 1), 0);
-	CHECK_EQ(allocations - before, 0);
+	/* neither when it meets the wheel, nor later */
+	for (int times = 1; times <= 1000; times += 999) {
+		CHECK_EQ(arm_and_cancel(w, times), 0);
+		CHECK_EQ(allocations - before, 0);
+	}
 }
 
 /* Not even where it must map more memory. */
@@ -200,42 +175,36 @@ CLOCK_TEST(nor_does_a_short_key)
 
 static struct {
 	struct hwheel *w[20];
+	int wheels;
 	unsigned allocations, failed;
 } fresh;
 
-static void *meet(void *arg)
+static void *meet(void *unused)
 {
 	unsigned before = allocations;
 
-	for (size_t i = 0; i < (size_t)(uintptr_t)arg; i++)
+	for (int i = 0; i < fresh.wheels; i++)
 		fresh.failed += arm_and_cancel(fresh.w[i], 3);
 	fresh.allocations += allocations - before;
-	return NULL;
+	return unused;
 }
 
-TEST(a_fresh_thread_calls_no_allocator)
+static void threads_meet(int threads, int wheels)
 {
 	memset(&fresh, 0, sizeof fresh);
-	fresh.w[0] = ktap_made(NULL);
-	for (int i = 0; i < 5; i++) {
-		ktap_in_a_thread(meet, (void *)(uintptr_t)1);
+	for (; fresh.wheels < wheels; fresh.wheels++)
+		fresh.w[fresh.wheels] = ktap_made(NULL);
+	for (int i = 0; i < threads; i++) {
+		ktap_in_a_thread(meet, NULL);
 		CHECK_EQ(fresh.failed, 0);
 		CHECK_EQ(fresh.allocations, 0);
 	}
-	CHECK_EQ(hwheel_destroy(fresh.w[0]), 0);
-}
-
-TEST(nor_one_that_meets_more_wheels_than_it_remembers)
-{
-	memset(&fresh, 0, sizeof fresh);
-	for (int i = 0; i < 20; i++)
-		fresh.w[i] = ktap_made(NULL);
-	ktap_in_a_thread(meet, (void *)(uintptr_t)20);
-	CHECK_EQ(fresh.failed, 0);
-	CHECK_EQ(fresh.allocations, 0);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < wheels; i++)
 		CHECK_EQ(hwheel_destroy(fresh.w[i]), 0);
 }
+
+TEST_OF(a_fresh_thread_calls_no_allocator, threads_meet(5, 1))
+TEST_OF(nor_one_that_meets_more_wheels_than_it_remembers, threads_meet(1, 20))
 
 static unsigned of_callback, calls;
 
@@ -275,7 +244,7 @@ CLOCK_TEST(a_delay_reads_the_clock)
 	CHECK_EQ(clock_reads - before, 2);
 }
 
-CLOCK_TEST(a_deadline_does_not_read_the_clock)
+CLOCK_TEST(neither_a_deadline_nor_never_reads_the_clock)
 {
 	uint64_t now = ktap_now(w);
 	unsigned before = clock_reads;
@@ -294,12 +263,6 @@ CLOCK_TEST(a_deadline_does_not_read_the_clock)
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_timer_free(w, t), 0);
 	CHECK_EQ(clock_reads - before, 0);
-}
-
-CLOCK_TEST(never_does_not_read_the_clock)
-{
-	unsigned before = clock_reads;
-
 	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(clock_reads - before, 0);
 }

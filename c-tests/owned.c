@@ -86,6 +86,17 @@ static void make_busy(void)
 	CHECK_EQ(hwheel_key_set(wheel, "key", 3, 60 * MS, on_call, 0, 0), 0);
 }
 
+static struct hwheel *empty(void)
+{
+	return wheel = make(HWHEEL_CLOCK_MANUAL);
+}
+
+static struct hwheel *busy(void)
+{
+	make_busy();
+	return wheel;
+}
+
 static void check_unchanged(const struct hwheel_stats *before)
 {
 	struct hwheel_stats after = stats(wheel);
@@ -97,9 +108,8 @@ static void check_unchanged(const struct hwheel_stats *before)
 
 TEST_OF(all_functions_are_in_the_lists, CHECK_EQ(FUNCTIONS, 38))
 
-TEST(the_owner_may_call_everything)
+WHEEL_TEST(the_owner_may_call_everything, busy())
 {
-	make_busy();
 	fill_with_junk();
 	for (size_t i = 0; i < COUNT(owners_only); i++) {
 		const struct function *f = &owners_only[i];
@@ -109,29 +119,23 @@ TEST(the_owner_may_call_everything)
 				differs(f, n, got, f->to_owner[n]);
 		}
 	}
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-TEST(another_thread_is_refused_before_anything_else)
+WHEEL_TEST(another_thread_is_refused_before_anything_else, busy())
 {
-	struct hwheel_stats before;
+	const struct hwheel_stats before = stats(w);
 
-	make_busy();
-	before = stats(wheel);
 	to_others = -EPERM;
 	in_a_thread(call_everything);
 	check_unchanged(&before);
 	in_a_thread(read_everything);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 /* So is a thread that has owned it, and one that has used no timer at all. */
-TEST(while_nobody_owns_it_everybody_is_refused)
+WHEEL_TEST(while_nobody_owns_it_everybody_is_refused, busy())
 {
-	struct hwheel_stats before;
+	const struct hwheel_stats before = stats(w);
 
-	make_busy();
-	before = stats(wheel);
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	to_others = -EPERM;
 	call_everything();
@@ -140,7 +144,6 @@ TEST(while_nobody_owns_it_everybody_is_refused)
 	in_a_thread(read_everything);
 	check_unchanged(&before);
 	CHECK_EQ(hwheel_own(wheel), 0);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 static void child_of_a_wheel(void)
@@ -155,8 +158,7 @@ static void child_of_a_wheel(void)
 	/* The child makes a wheel, and owns it. */
 	own = make(HWHEEL_CLOCK_MANUAL);
 	CHECK_EQ(hwheel_once(own, MS, on_call, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(own, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 1);
+	CHECK_AT(own, MS, fired, 1);
 	CHECK_EQ(hwheel_disown(own), 0);
 	CHECK_EQ(hwheel_own(own), 0);
 	CHECK_EQ(hwheel_destroy(own), 0);
@@ -171,19 +173,16 @@ TEST(a_child_is_refused_whoever_owns_it)
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	in_a_child(child_of_a_wheel);
 	CHECK_EQ(hwheel_own(wheel), 0);
-	CHECK_EQ(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 2);
+	CHECK_AT(wheel, 60 * MS, fired, 2);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-TEST(a_shared_wheel_has_no_owner)
+MANUAL_TEST(a_shared_wheel_has_no_owner)
 {
-	wheel = ktap_manual(0, 0, 0, 0);
-	CHECK_EQ(hwheel_disown(wheel), -EINVAL);
-	CHECK_EQ(hwheel_own(wheel), -EINVAL);
+	CHECK_EQ(hwheel_disown(w), -EINVAL);
+	CHECK_EQ(hwheel_own(w), -EINVAL);
 	CHECK_EQ(hwheel_disown(NULL), -EINVAL);
 	CHECK_EQ(hwheel_own(NULL), -EINVAL);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 TEST(an_owned_wheel_has_no_other_threads)
@@ -227,9 +226,8 @@ static void disown_and_own_by_another(void)
 	CHECK_EQ(hwheel_disown(wheel), -EPERM);
 }
 
-TEST(it_is_given_up_once_and_taken_by_one)
+WHEEL_TEST(it_is_given_up_once_and_taken_by_one, busy())
 {
-	make_busy();
 	CHECK_EQ(hwheel_own(wheel), 0);
 	in_a_thread(disown_and_own_of_another);
 	CHECK_EQ(hwheel_disown(wheel), 0);
@@ -238,11 +236,8 @@ TEST(it_is_given_up_once_and_taken_by_one)
 	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
 	CHECK_EQ(hwheel_own(wheel), 0);
 	CHECK_EQ(ktap_now(wheel), 10 * MS);
-	CHECK_EQ(hwheel_advance(wheel, 19 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 0);
-	CHECK_EQ(hwheel_advance(wheel, 20 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 1);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
+	CHECK_AT(wheel, 19 * MS, fired, 0);
+	CHECK_AT(wheel, 20 * MS, fired, 1);
 }
 
 static struct hwheel *another;
@@ -260,18 +255,15 @@ static void change_hands_inside(struct hwheel *w, const struct hwheel_event *e)
 	CHECK_EQ(hwheel_own(another), 0);
 }
 
-TEST(it_does_not_change_hands_in_a_callback)
+WHEEL_TEST(it_does_not_change_hands_in_a_callback, empty())
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL);
 	another = make(HWHEEL_CLOCK_MANUAL);
 	CHECK_EQ(hwheel_once(wheel, MS, change_hands_inside, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_key_set(wheel, "k", 1, MS, change_hands_inside, 0, 0), 0);
 	CHECK_EQ(hwheel_every(wheel, MS, MS, 0, change_hands_inside, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(wheel, MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 3);
+	CHECK_AT(wheel, MS, fired, 3);
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	CHECK_EQ(hwheel_own(wheel), 0);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 	CHECK_EQ(hwheel_destroy(another), 0);
 }
 
@@ -347,16 +339,21 @@ static void make_one_and_exit(void)
 	pthread_exit(NULL);
 }
 
+/* By its new owner, who destroys it. */
+static void fire_both(void)
+{
+	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), 1);
+	CHECK_AT(wheel, 60 * MS, fired, 2);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
 static void take_and_fire(void)
 {
 	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), -EPERM);
 	CHECK_EQ(hwheel_disown(wheel), -EPERM);
 	CHECK_EQ(hwheel_destroy(wheel), -EPERM);
 	CHECK_EQ(hwheel_own(wheel), 0);
-	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), 1);
-	CHECK_EQ(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 2);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
+	fire_both();
 }
 
 TEST(the_wheel_of_a_thread_that_has_ended_is_taken)
@@ -448,10 +445,7 @@ static void *after_main(void *main_ends)
 	}
 	CHECK_EQ(got, 0);
 	CHECK(*(atomic_int *)main_ends);
-	CHECK_EQ(hwheel_timer_mod(wheel, timer, MS, 0), 1);
-	CHECK_EQ(hwheel_advance(wheel, 60 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 2);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
+	fire_both();
 	fflush(stdout);
 	_exit(0);
 }
@@ -459,10 +453,9 @@ static void *after_main(void *main_ends)
 static void end_main(void)
 {
 	static atomic_int ends;
-	pthread_t thread;
 
 	make_busy();
-	CHECK_EQ(pthread_create(&thread, NULL, after_main, &ends), 0);
+	ktap_thread(after_main, &ends);
 	usleep(20000);
 	ends = 1;
 	pthread_exit(NULL);
@@ -506,11 +499,10 @@ static void *race(void *unused)
 	return NULL;
 }
 
-TEST(one_of_several_gets_it)
+WHEEL_TEST(one_of_several_gets_it, busy())
 {
 	pthread_t threads[RACERS];
 
-	make_busy();
 	winners = refused = 0;
 	CHECK_EQ(hwheel_disown(wheel), 0);
 	CHECK_EQ(pthread_barrier_init(&line, NULL, RACERS), 0);
@@ -520,9 +512,7 @@ TEST(one_of_several_gets_it)
 	CHECK_EQ(winners, RACES);
 	CHECK_EQ(refused, RACES * (RACERS - 1));
 	CHECK_EQ(hwheel_own(wheel), 0);
-	CHECK_EQ(hwheel_advance(wheel, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 2);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
+	CHECK_AT(wheel, SEC, fired, 2);
 }
 
 /* _sync in an owned wheel. */
@@ -539,19 +529,14 @@ static void sync_inside(struct hwheel *w, const struct hwheel_event *e)
 	CHECK_EQ(hwheel_timer_mod(w, others[1], MS, 0), -ESHUTDOWN);
 }
 
-TEST(sync_waits_for_nothing_but_refuses_its_own_callback)
+WHEEL_TEST(sync_waits_for_nothing_but_refuses_its_own_callback, empty())
 {
-	wheel = make(HWHEEL_CLOCK_MANUAL);
-	CHECK_EQ(hwheel_timer_setup(wheel, sync_inside, 0, &others[0]), 0);
-	CHECK_EQ(hwheel_timer_setup(wheel, on_call, 0, &others[1]), 0);
-	CHECK_EQ(hwheel_timer_mod(wheel, others[0], MS, 0), 0);
-	CHECK_EQ(hwheel_timer_mod(wheel, others[1], MS, 0), 0);
-	CHECK_EQ(hwheel_advance(wheel, SEC, NULL, 0, NULL), 0);
-	CHECK_EQ(fired, 1);
+	others[0] = ktap_armed(wheel, sync_inside, 0, MS);
+	others[1] = ktap_armed(wheel, on_call, 0, MS);
+	CHECK_AT(wheel, SEC, fired, 1);
 	CHECK_EQ(hwheel_timer_delete_sync(wheel, others[0]), 0);
 	CHECK_EQ(hwheel_timer_mod(wheel, others[0], MS, 0), 0);
 	CHECK_EQ(hwheel_timer_delete_sync(wheel, others[0]), 1);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
 /* A callback that forks. */

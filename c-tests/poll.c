@@ -160,21 +160,21 @@ CLOCK_TEST(timers_armed_before_the_descriptor_are_told)
 static void *arm_soon(void *w)
 {
 	ktap_sleep_ms(20);
-	return hwheel_once(w, 5 * MS, NULL, 8, 0, NULL) == 0 ? NULL : w;
+	CHECK_EQ(hwheel_once(w, 5 * MS, NULL, 8, 0, NULL), 0);
+	return NULL;
 }
 
 CLOCK_TEST(an_arm_of_another_thread_wakes_the_waiter)
 {
 	struct hwheel_event e;
-	pthread_t thread;
 	int fd = fresh_fd(w);
 
 	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	CHECK_EQ(readable(fd, 0), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, arm_soon, w), 0);
+	pthread_t thread = ktap_thread(arm_soon, w);
 	take(w, fd, &e, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	ktap_join(thread);
 	CHECK_EQ(e.cookie, 8);
 }
 
@@ -227,18 +227,17 @@ static void *poll_once(void *w)
 CLOCK_TEST(a_second_driver_is_refused)
 {
 	struct hwheel_event e;
-	pthread_t thread;
 	int poll, start, drain;
 
 	ktap_arm_hold(w, 0);
 	ktap_sleep_ms(5);
-	ktap_begin(&thread, 1, poll_once, w);
+	pthread_t thread = ktap_thread(poll_once, w);
 	ktap_until(&ktap_held, 1);
 	poll = hwheel_poll(w, &e, 1, NULL);
 	start = hwheel_start(w);
 	drain = hwheel_drain(w, &e, 1);
 	atomic_store(&ktap_may_go, 1);
-	ktap_end(&thread, 1);
+	ktap_join(thread);
 	CHECK_EQ(poll, -EBUSY);
 	CHECK_EQ(start, -EBUSY);
 	CHECK_EQ(drain, -EBUSY);

@@ -225,22 +225,18 @@ static void *arms_for_the_first_time(void *arg)
 
 CHILD_TEST(a_first_arm_without_memory_changes_nothing)
 {
-	hwheel_timer_t t;
-	pthread_t thread;
-
 	/* For the notes about that number of timers, one more thread needs memory. */
 	first_used = ktap_made(NULL);
 	for (int i = 0; i < 130000; i++)
-		CHECK_EQ(hwheel_timer_setup(first_used, count, 0, &t), 0);
-	first_armed = t;
-	ktap_begin(&thread, 1, arms_for_the_first_time, NULL);
+		first_armed = ktap_timer_of(first_used, count, 0);
+	pthread_t thread = ktap_thread(arms_for_the_first_time, NULL);
 	limit(RLIMIT_AS, in_use());
 	go = 1;
 	ktap_until(&refused, 1);
 	CHECK_EQ(hwheel_poll(first_used, NULL, 0, NULL), 0);
 	limit(RLIMIT_AS, RLIM_INFINITY);
 	go = 2;
-	ktap_end(&thread, 1);
+	ktap_join(thread);
 	poll_until_called(first_used, 1);
 	CHECK_EQ(hwheel_destroy(first_used), 0);
 }

@@ -1,7 +1,6 @@
 /* Signals that belong to a callback reach the program's handlers. */
 #include <sys/time.h>
 #include "child.h"
-#include "ktap.h"
 
 static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
 
@@ -36,7 +35,7 @@ static void crash(void)
 static void crash_in(uint32_t threads)
 {
 	workers = threads;
-	for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+	for (size_t i = 0; i < COUNT(own); i++) {
 		int status;
 
 		signal_to_raise = own[i];
