@@ -48,7 +48,7 @@ static hwheel *make(hwheel_options o)
 }
 
 /* A manual wheel: what the caller of hwheel_advance() would catch. */
-static void advance_with(hwheel_executor_fn executor, hwheel_fn callback = thrower)
+static void advance_with(hwheel_executor_fn executor, hwheel_fn callback)
 {
 	hwheel_options o = {};
 
@@ -63,7 +63,7 @@ static void advance_with(hwheel_executor_fn executor, hwheel_fn callback = throw
 	}
 }
 
-static void start_with(uint32_t workers, hwheel_fn callback = thrower)
+static void start_with(uint32_t workers, hwheel_fn callback)
 {
 	hwheel_options o = {};
 
@@ -74,18 +74,13 @@ static void start_with(uint32_t workers, hwheel_fn callback = thrower)
 	sleep(5);
 }
 
-static void advance() { advance_with(nullptr); }
-static void executor() { advance_with(throwing_executor); }
-static void tick_thread() { start_with(0); }
-static void worker() { start_with(1); }
-static void exit_in_advance() { advance_with(nullptr, leaver); }
-static void exit_in_tick_thread() { start_with(0, leaver); }
-static void exit_in_worker() { start_with(1, leaver); }
-static void cancel_in_advance() { advance_with(nullptr, cancelled); }
-static void cancel_in_tick_thread() { start_with(0, cancelled); }
+static void in_advance(hwheel_fn callback) { advance_with(nullptr, callback); }
+static void in_executor(hwheel_fn callback) { advance_with(throwing_executor, callback); }
+static void in_thread(hwheel_fn callback) { start_with(0, callback); }
+static void in_worker(hwheel_fn callback) { start_with(1, callback); }
 
 // What the process prints to standard error before it ends by a signal, or in another way.
-static std::string last_words(void (*run)(), int *status)
+static std::string last_words(void (*run)(hwheel_fn), hwheel_fn callback, int *status)
 {
 	std::string words;
 	char some[512];
@@ -99,7 +94,7 @@ static std::string last_words(void (*run)(), int *status)
 		dup2(fds[1], 2);
 		close(fds[0]);
 		close(fds[1]);
-		run();
+		run(callback);
 		_exit(1);
 	}
 	close(fds[1]);
@@ -116,18 +111,21 @@ int main()
 	static const char left[] = "hwheel: pthread_exit() or pthread_cancel() in a callback\n";
 	static const struct {
 		const char *name;
-		void (*run)();
+		void (*run)(hwheel_fn callback);
+		hwheel_fn callback;
 		const char *says;
 	} tests[] = {
-		{ "an_exception_in_advance_ends_the_process", advance, thrown },
-		{ "an_exception_in_the_tick_thread_ends_the_process", tick_thread, thrown },
-		{ "an_exception_in_a_worker_ends_the_process", worker, thrown },
-		{ "an_exception_in_the_executor_ends_the_process", executor, "from the executor" },
-		{ "pthread_exit_in_advance_ends_the_process", exit_in_advance, left },
-		{ "pthread_exit_in_the_tick_thread_ends_the_process", exit_in_tick_thread, left },
-		{ "pthread_exit_in_a_worker_ends_the_process", exit_in_worker, left },
-		{ "pthread_cancel_in_advance_ends_the_process", cancel_in_advance, left },
-		{ "pthread_cancel_in_the_tick_thread_ends_the_process", cancel_in_tick_thread, left },
+		{ "an_exception_in_advance_ends_the_process", in_advance, thrower, thrown },
+		{ "an_exception_in_the_tick_thread_ends_the_process", in_thread, thrower, thrown },
+		{ "an_exception_in_a_worker_ends_the_process", in_worker, thrower, thrown },
+		{ "an_exception_in_the_executor_ends_the_process", in_executor, thrower,
+		  "from the executor" },
+		{ "pthread_exit_in_advance_ends_the_process", in_advance, leaver, left },
+		{ "pthread_exit_in_the_tick_thread_ends_the_process", in_thread, leaver, left },
+		{ "pthread_exit_in_a_worker_ends_the_process", in_worker, leaver, left },
+		{ "pthread_cancel_in_advance_ends_the_process", in_advance, cancelled, left },
+		{ "pthread_cancel_in_the_tick_thread_ends_the_process", in_thread, cancelled,
+		  left },
 	};
 	int number = 0, failed = 0;
 
@@ -135,7 +133,7 @@ int main()
 	std::printf("KTAP version 1\n1..%zu\n", sizeof tests / sizeof *tests);
 	for (const auto &test : tests) {
 		int status = 0;
-		std::string words = last_words(test.run, &status);
+		std::string words = last_words(test.run, test.callback, &status);
 		bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
 			     words.find(test.says) != std::string::npos;
 		if (!ended)

@@ -49,28 +49,24 @@ static void *opened(void)
 	return handle;
 }
 
-static void *wheel;
+static struct hwheel *wheel;
 
-/* each thread has its words: it arms and cancels a thousand times; what is not null failed */
+static void make(void)
+{
+	CHECK_EQ(create(NULL, &wheel), 0);
+}
+
+/* each thread has its words: it arms and cancels a thousand times */
 static void *use(void *unused)
 {
 	hwheel_timer_t timer;
 
-	if (timer_setup(wheel, NULL, 0, &timer) != 0)
-		return "setup";
-	for (int i = 0; i < 1000; i++)
-		if (timer_mod(wheel, timer, (1 + i) * MS * 1000, 0) != 0 ||
-		    timer_cancel(wheel, timer) != 1)
-			return "mod or delete";
-	return NULL;
-}
-
-static void ends_well(pthread_t thread)
-{
-	void *result = "none";
-
-	CHECK_EQ(pthread_join(thread, &result), 0);
-	CHECK(result == NULL);
+	CHECK_EQ(timer_setup(wheel, NULL, 0, &timer), 0);
+	for (int i = 0; i < 1000; i++) {
+		CHECK_EQ(timer_mod(wheel, timer, (1 + i) * MS * 1000, 0), 0);
+		CHECK_EQ(timer_cancel(wheel, timer), 1);
+	}
+	return unused;
 }
 
 static atomic_int calls;
@@ -82,22 +78,18 @@ static void count(struct hwheel *w, const struct hwheel_event *e)
 
 static void works(void)
 {
-	struct hwheel *w = NULL;
 	pthread_t threads[4];
 	int before = atomic_load(&calls);
 
-	CHECK_EQ(create(NULL, &w), 0);
-	wheel = w;
-	CHECK(use(NULL) == NULL);
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, use, NULL), 0);
-	for (int i = 0; i < 4; i++)
-		ends_well(threads[i]);
-	CHECK_EQ(start(w), 0);
-	CHECK_EQ(once(w, 0, count, 0, 0, NULL), 0);
+	make();
+	use(NULL);
+	ktap_begin(threads, 4, use, NULL);
+	ktap_end(threads, 4);
+	CHECK_EQ(start(wheel), 0);
+	CHECK_EQ(once(wheel, 0, count, 0, 0, NULL), 0);
 	ktap_until(&calls, before + 1);
 	CHECK_EQ(atomic_load(&calls), before + 1);
-	CHECK_EQ(destroy(w), 0);
+	CHECK_EQ(destroy(wheel), 0);
 }
 
 /* A thread that is there before the library. */
@@ -111,18 +103,15 @@ static void *use_when_loaded(void *unused)
 
 TEST(threads_that_came_first_use_it)
 {
-	struct hwheel *w = NULL;
-	pthread_t thread;
 	void *handle;
 
 	pthread_barrier_init(&loaded, NULL, 2);
-	CHECK_EQ(pthread_create(&thread, NULL, use_when_loaded, NULL), 0);
+	pthread_t thread = ktap_thread(use_when_loaded, NULL);
 	handle = opened();
-	CHECK_EQ(create(NULL, &w), 0);
-	wheel = w;
+	make();
 	pthread_barrier_wait(&loaded);
-	ends_well(thread);
-	CHECK_EQ(destroy(w), 0);
+	ktap_join(thread);
+	CHECK_EQ(destroy(wheel), 0);
 	works();
 	CHECK_EQ(dlclose(handle), 0);
 }
@@ -155,39 +144,34 @@ TEST(a_thread_that_used_it_ends_after_it_was_closed)
 {
 	for (int before = atomic_load(&calls), i = 1; i <= 10; i++) {
 		void *handle = opened();
-		struct hwheel *w = NULL;
-		pthread_t thread;
 
-		atomic_store(&has_armed, 0);
-		atomic_store(&may_end, 0);
-		CHECK_EQ(create(NULL, &w), 0);
-		CHECK_EQ(start(w), 0);
-		wheel = w;
-		ktap_begin(&thread, 1, arm_and_stay, NULL);
+		has_armed = may_end = 0;
+		make();
+		CHECK_EQ(start(wheel), 0);
+		pthread_t thread = ktap_thread(arm_and_stay, NULL);
 		ktap_until(&has_armed, 1);
 		ktap_until(&calls, before + i);
 		CHECK_EQ(atomic_load(&calls), before + i);
-		CHECK_EQ(destroy(w), 0);
+		CHECK_EQ(destroy(wheel), 0);
 		CHECK_EQ(dlclose(handle), 0);
 		atomic_store(&may_end, 1);
-		ktap_end(&thread, 1);
+		ktap_join(thread);
 	}
 }
 
 TEST(closed_while_a_wheel_ticks_it_goes_on)
 {
 	void *handle = opened();
-	struct hwheel *w = NULL;
 	int before = atomic_load(&calls);
 
-	CHECK_EQ(create(NULL, &w), 0);
-	CHECK_EQ(start(w), 0);
-	CHECK_EQ(once(w, 50 * MS, count, 0, 0, NULL), 0);
+	make();
+	CHECK_EQ(start(wheel), 0);
+	CHECK_EQ(once(wheel, 50 * MS, count, 0, 0, NULL), 0);
 	CHECK_EQ(dlclose(handle), 0);
 	ktap_until(&calls, before + 1);
 	/* it is still there: functions that were found before may be called */
 	CHECK(dlopen(library, RTLD_NOW | RTLD_NOLOAD) != NULL);
-	CHECK_EQ(destroy(w), 0);
+	CHECK_EQ(destroy(wheel), 0);
 	CHECK_EQ(atomic_load(&calls), before + 1);
 }
 
