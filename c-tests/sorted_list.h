@@ -129,6 +129,15 @@ static inline void list_insert(struct list *l, struct timer *t)
 	l->pending++;
 }
 
+/* It may fire from this tick on, and until that one. */
+static inline void list_move(struct list *l, struct timer *t, uint64_t first, uint64_t last)
+{
+	list_remove(l, t);
+	t->first = first;
+	t->last = last;
+	list_insert(l, t);
+}
+
 /*
  * The ticks from @time to @time + @slack, but only after a tick that lies between @least and
  * @most. Such a distance as is rounded counts from the last tick that the wheel has reached.
@@ -185,21 +194,15 @@ static inline void list_reduce(struct list *l, struct timer *t, uint64_t time)
 		if (t->first == NEVER)
 			t->deadline = earlier(t->deadline, time);
 		/* If the wheel has passed the timer by 2^35 ticks, the library keeps a later tick. */
-		if (l->hand_most > t->first && l->hand_most - t->first > EXACT / 2) {
-			list_remove(l, t);
-			t->last = later(t->last, l->hand_most);
-			list_insert(l, t);
-		}
+		if (l->hand_most > t->first && l->hand_most - t->first > EXACT / 2)
+			list_move(l, t, t->first, later(t->last, l->hand_most));
 		return;
 	}
 	if (last >= t->first)
 		t->vague = 1;
 	else
 		t->exact = t->vague = 0;
-	list_remove(l, t);
-	t->first = earlier(first, t->first);
-	t->last = earlier(last, t->last);
-	list_insert(l, t);
+	list_move(l, t, earlier(first, t->first), earlier(last, t->last));
 }
 
 /* The library has named the time; 0 if it has passed. */
@@ -214,9 +217,7 @@ static inline void list_told(struct list *l, struct timer *t, uint64_t now, uint
 	tick = left == NEVER ? NEVER : (now + left) / l->tick_ns;
 	EXPECT(left == NEVER || (now + left) % l->tick_ns == 0);
 	EXPECT(tick >= t->first && tick <= t->last);
-	list_remove(l, t);
-	t->first = t->last = tick;
-	list_insert(l, t);
+	list_move(l, t, tick, tick);
 }
 
 static inline void list_cancel(struct list *l, struct timer *t)
@@ -255,11 +256,8 @@ static inline void list_begin(struct list *l, uint64_t now)
 /* A periodic timer that has fired, unseen: now it is due at a tick between these. */
 static inline void list_skip(struct list *l, struct timer *t, uint64_t first, uint64_t last)
 {
-	list_remove(l, t);
-	t->first = first;
-	t->last = last;
+	list_move(l, t, first, last);
 	t->vague = 1;
-	list_insert(l, t);
 }
 
 /* A timer with this event fires: whether it may, and when it fires again. */
