@@ -1662,6 +1662,8 @@ DECLARE
 	model    bigint;
 	begun    text[];
 	t        hwheel.job;
+	-- Of the first job, or of all. An array may begin with any subscript, and may have any dimensions.
+	first    constant timestamptz := (SELECT d FROM unnest(_schedule_many.due) d LIMIT 1);
 BEGIN
 	IF current_setting('session_replication_role') = 'replica' THEN
 		PERFORM hwheel._need_triggers();
@@ -1704,7 +1706,7 @@ BEGIN
 		-- A job whose run is under way becomes the new one when that has ended.
 		WITH under_way AS (
 			-- No join, here and below: see take().
-			SELECT j.id, j.key, w.p, greatest(coalesce(w.d, _schedule_many.due[1]), now()) AS d
+			SELECT j.id, j.key, w.p, greatest(coalesce(w.d, first), now()) AS d
 			FROM (SELECT * FROM unnest(keys, _schedule_many.due, payloads) AS u (k, d, p) ORDER BY k) w,
 				LATERAL (SELECT j.id, j.key FROM hwheel.job j WHERE j.key = w.k AND j.state = 'running'
 					AND (_schedule_many.if_exists = 'replace' OR hwheel._is_over(j)) FOR UPDATE) j
@@ -1716,7 +1718,7 @@ BEGIN
 		SELECT array_agg(key) INTO begun FROM later;
 	END IF;
 	WITH want AS (
-		SELECT k, p, greatest(coalesce(d, _schedule_many.due[1]), now()) AS d
+		SELECT k, p, greatest(coalesce(d, first), now()) AS d
 		FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p)
 		WHERE (k = ANY (begun)) IS NOT true
 	), old AS (

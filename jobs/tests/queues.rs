@@ -850,6 +850,27 @@ fn many_jobs_are_scheduled_by_one_call() {
 }
 
 #[test]
+fn one_due_time_counts_for_all_jobs_whatever_array_has_it() {
+    let db = database();
+    for due in ["[0:0]={2030-01-01}", "{{2030-01-01}}"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule_many('{{a,b,c}}', '{due}', sql => 'note')"
+        ));
+        assert!(
+            db.is("SELECT count(*) = 3 AND bool_and(due = '2030-01-01' AND occurrence = due) FROM hwheel.job"),
+            "{due}"
+        );
+    }
+    // A job whose run is under way has that time afterwards.
+    db.execute(
+        "DELETE FROM hwheel.job; SELECT hwheel.schedule_many('{a,b}', ARRAY[now()], queue => 'q')",
+    );
+    db.execute("SELECT hwheel.take('q', 2)");
+    db.execute("SELECT hwheel.schedule_many('{a,b}', '[0:0]={2030-01-01}', queue => 'q')");
+    assert!(db.is("SELECT count(*) = 2 AND bool_and((next->>'due')::timestamptz = '2030-01-01') FROM hwheel.job"));
+}
+
+#[test]
 fn bad_input_is_refused_and_changes_nothing() {
     let db = database();
     for (sql, message) in [
