@@ -70,9 +70,12 @@ static SILENT: AtomicU64 = AtomicU64::new(0);
 /// and the end of its connection does not end it.
 const MOST_GIVEN_UP: usize = 4;
 
-/// A message that was under way when its connection ended has reached the server after this time, or never
-/// does.
+/// A message that was under way when its connection ended has mostly reached the server after this time. A
+/// message that what lies between has kept may come at any later time.
 const UNDER_WAY: Duration = Duration::from_secs(15);
+
+/// How long a call waits for the end of a process of the server that it ends.
+const END_MS: i64 = 100;
 
 /// A process of the server whose connection has ended with a call.
 struct GivenUp {
@@ -81,6 +84,8 @@ struct GivenUp {
     over: Instant,
     /// The state of the process at the last look; `None` before the first one.
     seen: Option<Seen>,
+    /// The server has been asked to end the process.
+    is_ending: bool,
 }
 
 enum Seen {
@@ -91,11 +96,38 @@ enum Seen {
     Idle(Instant),
 }
 
+impl GivenUp {
+    /// Whether the process is to be ended: it waits for a message that would be a surprise, or its function
+    /// has caught the end of its limit and goes on. A process that waits for a disk or for a standby may be
+    /// about to commit. Its end would show the commit before the standby has it.
+    fn is_to_end(&self, wait: Option<&str>) -> bool {
+        match self.seen {
+            _ if self.is_ending => false,
+            Some(Seen::Idle(since)) => since.elapsed() >= UNDER_WAY,
+            Some(Seen::AtWork { for_standby }) => {
+                let may_commit = for_standby || matches!(wait, Some("IO" | "LWLock"));
+                !may_commit && Instant::now() >= self.over
+            }
+            None => false,
+        }
+    }
+}
+
 /// The processes that may still be at work on a call.
 static GIVEN_UP: Mutex<Vec<GivenUp>> = Mutex::new(Vec::new());
 
 fn given_up() -> MutexGuard<'static, Vec<GivenUp>> {
     GIVEN_UP.lock().expect("no code panics with the lock")
+}
+
+/// The connection of a process ends. The limit of its call ends it within a time.
+fn give_up(process: Process, left: Duration) {
+    given_up().push(GivenUp {
+        process,
+        over: Instant::now() + left,
+        seen: None,
+        is_ending: false,
+    });
 }
 
 /// The number of calls that were given up, that the server was at work on at the last look, and that no limit
@@ -469,41 +501,48 @@ pub struct Session {
     process: Process,
 }
 
-/// A process of the server: its number, and when it began. A later process may get the same number.
-type Process = (i32, Timestamp);
+/// A process of the server: its number, when it began, and the name of its client, as the server has it.
+#[derive(Clone, PartialEq)]
+struct Process {
+    number: i32,
+    start: Timestamp,
+    name: Option<String>,
+}
 
 impl Session {
     /// The number of the process of the server.
     pub fn process(&self) -> i32 {
-        self.process.0
+        self.process.number
     }
 
     /// Finds the calls that were given up and that the server may still be at work on.
     fn look_at_given_up(&mut self) -> Result<(), Error> {
-        let processes: Vec<Process> = given_up().iter().map(|one| one.process).collect();
+        let processes: Vec<Process> = given_up().iter().map(|one| one.process.clone()).collect();
         if processes.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<i32> = processes.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<i32> = processes.iter().map(|process| process.number).collect();
         // Without an operator: the session may have the path of the database.
-        let sql =
-            "SELECT a.pid, a.backend_start, a.state, a.wait_event FROM pg_catalog.unnest($1) p,
-            LATERAL pg_catalog.pg_stat_get_activity(p) a";
+        let sql = "SELECT a.pid, a.backend_start, a.state, a.wait_event, a.wait_event_type, a.application_name
+            FROM pg_catalog.unnest($1) p, LATERAL pg_catalog.pg_stat_get_activity(p) a";
         let rows = self
             .client
             .query_once(sql, &[(&numbers, Type::INT4_ARRAY)])?;
         let rows: HashMap<i32, &Row> = rows.iter().map(|row| (row.get(0), row)).collect();
+        let (mut numbers, mut began) = (Vec::new(), Vec::new());
         // Those that were given up meanwhile are not among them.
         given_up().retain_mut(|one| {
             if !processes.contains(&one.process) {
                 return true;
             }
-            let (number, began) = one.process;
+            let number = one.process.number;
             let Some(row) = rows.get(&number) else {
                 return false;
             };
             let (start, state): (Option<Timestamp>, Option<&str>) = (row.get(1), row.get(2));
-            let event: Option<&str> = row.get(3);
+            let (event, wait): (Option<&str>, Option<&str>) = (row.get(3), row.get(4));
+            // A function may change the name. An idle process with another one has another client.
+            let is_mine = one.process.name.as_deref() == row.get::<_, Option<&str>>(5);
             // The state says less if the server does not track it, in a transaction, or amid a message.
             let is_idle = state == Some("idle") || event == Some("ClientRead");
             let since = match &one.seen {
@@ -512,12 +551,42 @@ impl Session {
             };
             let for_standby = event == Some("SyncRep");
             one.seen = Some(since.map_or(Seen::AtWork { for_standby }, Seen::Idle));
-            start == Some(began) && since.is_none_or(|since| since.elapsed() < UNDER_WAY)
+            let stays = start == Some(one.process.start) && (is_mine || since.is_none());
+            if stays && is_mine && one.is_to_end(wait) {
+                one.is_ending = true;
+                numbers.push(number);
+                began.push(one.process.start);
+            }
+            stays
         });
-        Ok(())
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT pg_catalog.pg_terminate_backend(a.pid, $3) FROM ROWS FROM (
+                pg_catalog.unnest($1), pg_catalog.unnest($2)) p (pid, start),
+            LATERAL pg_catalog.pg_stat_get_activity(p.pid) a
+            WHERE a.backend_start OPERATOR(pg_catalog.=) p.start";
+        let parameters: [(&(dyn ToSql + Sync), Type); 3] = [
+            (&numbers, Type::INT4_ARRAY),
+            (&began, Type::TIMESTAMPTZ_ARRAY),
+            (&END_MS, Type::INT8),
+        ];
+        match self.client.query_once(sql, &parameters) {
+            Err(e) if failure(&e) == Failure::Connection => Err(e),
+            // Without the right to end them, the node waits.
+            Err(e) => {
+                log::warn!("lost connections stay at the server: {}", describe(&e));
+                Ok(())
+            }
+            Ok(_) => {
+                log::warn!("the server ends {} lost connections", numbers.len());
+                Ok(())
+            }
+        }
     }
 
-    /// Looks again which of these calls the server may still be at work on. True if there is none.
+    /// Looks again which of these calls the server may still be at work on, and ends those that nothing else
+    /// ends. True if there is none.
     pub fn has_ended_all(&mut self) -> Result<bool, Error> {
         self.look_at_given_up()?;
         Ok(given_up().is_empty())
@@ -632,13 +701,16 @@ impl Link {
         if is_new {
             let doubted = self.session.take();
             self.session = Some(match (self.make(silent), doubted) {
-                (Ok(session), _) => {
-                    self.is_another = true;
-                    session
-                }
                 // The doubted session may still work, and adds no process to the server.
                 (Err(Error::Crowded(_)), Some(doubted)) => Session { silent, ..doubted },
-                (Err(e), _) => return Err(e),
+                (made, doubted) => {
+                    // The server may not learn that this connection has ended.
+                    if let Some(doubted) = doubted {
+                        give_up(doubted.process, Duration::ZERO);
+                    }
+                    self.is_another |= made.is_ok();
+                    made?
+                }
             });
         }
         let session = self.session.as_mut().expect("just made");
@@ -647,17 +719,12 @@ impl Link {
             // The connection was the trouble, and it works again.
             Ok(_) if is_new => self.backoff.reset(),
             Err(e) if failure(e) == Failure::Connection => {
-                let process = session.process;
                 // A server is silent after the limit.
                 let left = match e {
                     Error::Silent(_) => Duration::ZERO,
-                    _ => limit,
+                    _ => limit + SILENCE,
                 };
-                given_up().push(GivenUp {
-                    process,
-                    over: Instant::now() + left,
-                    seen: None,
-                });
+                give_up(session.process.clone(), left);
                 self.session = None;
             }
             // Another server may be the one that accepts writes now.
@@ -671,7 +738,7 @@ impl Link {
     fn make(&self, silent: u64) -> Result<Session, Error> {
         let mut client = connect(&self.config, &self.name)?;
         client.batch_execute(SETTINGS)?;
-        let sql = "SELECT a.pid, a.backend_start
+        let sql = "SELECT a.pid, a.backend_start, a.application_name
             FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) a";
         let rows = client.query_once(sql, &[])?;
         let mut session = Session {
@@ -679,10 +746,17 @@ impl Link {
             statements: self.keeps_statements.then(HashMap::new),
             limit: None,
             silent,
-            process: (rows[0].get(0), rows[0].get(1)),
+            process: Process {
+                number: rows[0].get(0),
+                start: rows[0].get(1),
+                name: rows[0].get(2),
+            },
         };
         // A pooler may have passed a process on that has ended its call.
-        given_up().retain(|one| one.process != session.process);
+        given_up().retain(|one| {
+            let (old, new) = (&one.process, &session.process);
+            (old.number, old.start) != (new.number, new.start)
+        });
         session.look_at_given_up()?;
         let calls = calls_given_up();
         if calls >= MOST_GIVEN_UP {

@@ -541,7 +541,7 @@ impl Node {
             at: now,
             is_hinted: false,
         };
-        let (mut next_tend, mut next_look) = (now, now);
+        let (mut next_tend, mut next_look, mut next_watch) = (now, now, now);
         while !self.held.is_closing() && self.held.node() == Some(id) {
             let now = Instant::now();
             if now >= next.at {
@@ -561,6 +561,10 @@ impl Node {
             if now >= next_tend {
                 self.tend();
                 next_tend = now + TEND;
+            }
+            if now >= next_watch {
+                self.link.ask(|session| session.has_ended_all())?;
+                next_watch = now + self.turn;
             }
             if self.must_look() && now >= next_look {
                 self.look(id)?;

@@ -501,6 +501,48 @@ fn functions_that_may_take_long_keep_no_connection_from_being_made() {
     assert!(db.is(run), "the server has ended functions");
 }
 
+/// PL/pgSQL lets a function catch the end of its time. The server ends the function with its process.
+#[test]
+fn a_function_that_catches_the_end_of_its_time_is_dead_in_the_end_and_stops_no_other() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "CREATE FUNCTION goes_on(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$
+        BEGIN
+            LOOP
+                BEGIN
+                    PERFORM pg_sleep(600);
+                EXCEPTION WHEN query_canceled THEN
+                    CONTINUE;
+                END;
+            END LOOP;
+        END $$;
+        SELECT hwheel.schedule('k' || i, now(), sql => 'goes_on', timeout => '1 s', max_attempts => 1)
+            FROM generate_series(1, 5) i;
+        SELECT hwheel.schedule('next', now() + interval '9 s', sql => 'note')",
+    );
+    db.wait("SELECT EXISTS (SELECT FROM run WHERE key = 'next')");
+    db.wait("SELECT count(*) = 5 FROM hwheel.job WHERE state = 'dead'");
+    db.wait("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())");
+}
+
+/// What lies between forgets all connections again and again. The server does not learn that they have ended.
+#[test]
+fn lost_connections_do_not_stay_at_the_server() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let proxy = Proxy::new(&server);
+    let node = proxy.node(&db, &[]);
+    db.all_claim();
+    let mine = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'hwheel-jobs a%'";
+    proxy.forgotten.fetch_add(1, Ordering::SeqCst);
+    node.wait_for_log("the database has been silent for");
+    db.spread(8, 1.0);
+    db.all_done_once();
+    // As many as README.md says.
+    db.wait(&format!("SELECT ({mine}) <= 8"));
+}
+
 /// The processes of such a server wait for clients that are gone, and the server does not say that these
 /// processes are idle.
 #[test]
