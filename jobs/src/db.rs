@@ -130,6 +130,11 @@ fn give_up(process: Process, left: Duration) {
     });
 }
 
+/// Whether the server may still be at work on a call.
+pub fn any_given_up() -> bool {
+    !given_up().is_empty()
+}
+
 /// The number of calls that were given up, that the server was at work on at the last look, and that no limit
 /// ends.
 pub fn calls_given_up() -> usize {
@@ -590,6 +595,15 @@ impl Session {
     pub fn has_ended_all(&mut self) -> Result<bool, Error> {
         self.look_at_given_up()?;
         Ok(given_up().is_empty())
+    }
+
+    /// Whether the server may still be at work on a call of an earlier connection of the same link.
+    pub fn is_at_work(&mut self) -> Result<bool, Error> {
+        self.look_at_given_up()?;
+        let is_mine = |one: &GivenUp| {
+            one.process.name == self.process.name && !matches!(one.seen, Some(Seen::Idle(_)))
+        };
+        Ok(given_up().iter().any(is_mine))
     }
 
     /// Limits the time of each statement.

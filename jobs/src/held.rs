@@ -409,6 +409,12 @@ impl Held {
         state.is_hungry()
     }
 
+    /// Whether the limits of one of these queues are leased to this node.
+    pub fn have_limits(&self, queues: &[Arc<str>]) -> bool {
+        let state = self.lock();
+        queues.iter().any(|queue| state.limits.has(queue))
+    }
+
     /// A batch, or a run, with jobs of these queues has ended.
     pub fn finished<'q>(&self, queues: impl IntoIterator<Item = &'q Arc<str>>) {
         if self.lock().limits.finished(queues) {

@@ -268,6 +268,10 @@ impl Limits {
         })
     }
 
+    pub fn has(&self, queue: &str) -> bool {
+        self.0.contains_key(queue)
+    }
+
     /// How many jobs may start now.
     fn starts(&mut self, queue: &str, now: Instant) -> usize {
         let Some(limit) = self.0.get_mut(queue) else {

@@ -16,6 +16,7 @@ use crate::outcome::{
 use crate::recur::Step;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::types::Type;
 use tokio_postgres::Row;
@@ -30,6 +31,9 @@ const BUDGET: SignedDuration = SignedDuration::from_millis(200);
 /// A function that ends within this time is not slow.
 const QUICK: Duration = Duration::from_millis(200);
 
+/// Time between two looks whether the server has ended a call.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Fires batches until the node closes.
 pub fn work(held: &Held, link: Link) {
     let mut link = link.without_statements();
@@ -37,7 +41,21 @@ pub fn work(held: &Held, link: Link) {
     let _ = link.ask(|session| call(session, &[], false));
     while let Some((batch, queues)) = held.take_sql(BATCH) {
         fire(held, &mut link, batch);
+        if held.have_limits(&queues) {
+            wait_for_lost(held, &mut link);
+        }
         held.finished(&queues);
+    }
+}
+
+/// A run whose connection is lost counts until the server has ended it.
+fn wait_for_lost(held: &Held, link: &mut Link) {
+    while db::any_given_up() && !held.is_closing() {
+        match link.ask(Session::is_at_work) {
+            Ok(false) => return,
+            Ok(true) => thread::sleep(LOOK),
+            Err(e) => link.back_off(&e),
+        }
     }
 }
 

@@ -526,6 +526,33 @@ fn a_function_that_catches_the_end_of_its_time_is_dead_in_the_end_and_stops_no_o
     db.wait("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())");
 }
 
+/// The server does not look for the end of a connection while a function runs.
+#[test]
+fn a_run_whose_connection_is_lost_counts_until_it_ends() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let proxy = Proxy::new(&server);
+    let _node = proxy.node(&db, &[]);
+    db.execute(
+        "SELECT hwheel.set_queue('one', max_running => 1);
+        CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(8)';
+        SELECT hwheel.schedule('first', now(), sql => 'nap', alone => true, queue => 'one');
+        SELECT hwheel.schedule('second', now() + interval '1 s', sql => 'nap', alone => true, queue => 'one')",
+    );
+    db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')");
+    proxy.end_all();
+    let mut client = db.client();
+    let mut most = 0;
+    while client.one::<i64>("SELECT count(*) FROM hwheel.job") > 0 {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        most = client.one::<i64>(sql).max(most);
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(most, 1, "runs at once");
+    db.all_done_once();
+}
+
 /// What lies between forgets all connections again and again. The server does not learn that they have ended.
 #[test]
 fn lost_connections_do_not_stay_at_the_server() {
