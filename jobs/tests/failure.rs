@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
@@ -388,10 +388,11 @@ fn a_limit_that_a_job_exceeds_is_its_own_error() {
 }
 
 /// Passes connections on to the server. Those that are open when it must forget
-/// them stay open, and pass nothing any more.
+/// them stay open, and pass nothing any more. `passes_on` passes what they have kept.
 struct Proxy {
     port: u16,
     forgotten: Arc<AtomicU64>,
+    passes_on: Arc<AtomicBool>,
     clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -402,6 +403,8 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let forgotten = Arc::new(AtomicU64::new(0));
         let generation = forgotten.clone();
+        let passes_on = Arc::new(AtomicBool::new(false));
+        let is_open = passes_on.clone();
         let clients = Arc::new(Mutex::new(Vec::new()));
         let all = clients.clone();
         spawn(move || {
@@ -410,15 +413,20 @@ impl Proxy {
                 all.lock().unwrap().push(client.try_clone().unwrap());
                 let server = UnixStream::connect(&socket).unwrap();
                 let born = generation.load(Ordering::SeqCst);
-                let (there, back) = (generation.clone(), generation.clone());
+                let now = generation.clone();
+                let open = is_open.clone();
+                let passes =
+                    move || now.load(Ordering::SeqCst) == born || open.load(Ordering::SeqCst);
+                let too = passes.clone();
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                spawn(move || pass(from, to, born, &there));
-                spawn(move || pass(server, client, born, &back));
+                spawn(move || pass(from, to, passes));
+                spawn(move || pass(server, client, too));
             }
         });
         Proxy {
             port,
             forgotten,
+            passes_on,
             clients,
         }
     }
@@ -444,10 +452,10 @@ impl Proxy {
     }
 }
 
-fn pass(mut from: impl Read, mut to: impl Write, born: u64, generation: &AtomicU64) {
+fn pass(mut from: impl Read, mut to: impl Write, passes: impl Fn() -> bool) {
     let mut buffer = [0; 65536];
     while let Ok(length) = from.read(&mut buffer) {
-        while generation.load(Ordering::SeqCst) != born {
+        while !passes() {
             sleep(Duration::from_millis(200));
         }
         if length == 0 || to.write_all(&buffer[..length]).is_err() {
@@ -524,6 +532,35 @@ fn a_function_that_catches_the_end_of_its_time_is_dead_in_the_end_and_stops_no_o
     db.wait("SELECT EXISTS (SELECT FROM run WHERE key = 'next')");
     db.wait("SELECT count(*) = 5 FROM hwheel.job WHERE state = 'dead'");
     db.wait("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())");
+}
+
+/// A proxy keeps a call of a node, passes it on much later, and the answer goes nowhere.
+#[test]
+fn a_claim_that_reaches_the_server_late_hides_no_job() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    db.execute("UPDATE hwheel.settings SET lease_length = '1 min'");
+    let proxy = Proxy::new(&server);
+    let node = proxy.node(&db, &[]);
+    // The node listens, and its next call is a claim.
+    db.wait(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'hwheel-jobs a'
+            AND query LIKE '%hwheel._tend(%' AND state = 'idle')",
+    );
+    proxy.forgotten.fetch_add(1, Ordering::SeqCst);
+    node.wait_for_log("hwheel-jobs a: the database has been silent for");
+    // The server's process of that connection is idle for longer than a message is under way.
+    sleep(Duration::from_secs(25));
+    // The node itself claims nothing meanwhile.
+    node.signal(libc::SIGSTOP);
+    db.execute(
+        "SELECT hwheel.schedule('k' || i, now(), sql => 'note') FROM generate_series(1, 10) i",
+    );
+    proxy.passes_on.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(2));
+    node.signal(libc::SIGCONT);
+    db.wait("SELECT count(*) = 10 FROM run");
+    db.all_done_once();
 }
 
 /// The server does not look for the end of a connection while a function runs.
