@@ -40,21 +40,23 @@ class Stuck(Exception):
 
 
 class Fault:
-    def __init__(self, text):
-        name, *lines = text.splitlines()
-        self.name = name
-        head, *parts = re.split(r"^In: (.*)\n", "\n".join(lines) + "\n", flags=re.M)
-        said = re.findall(r"^Caught-by: (?:(loom|shuttle|std) |(c) (?=\w+ ))(\w+(?: \w+)?)$", head, re.M)
+    def __init__(self, text, file):
+        head = re.match(r"(\w+):\s((?:[\w ]+,\s)*[\w ]+)\n", text)
+        said = re.split(r",\s", head[2]) if head else []
         # Each a rung and a test; of a C test its program, too.
-        self.tests = [(checker or c, test) for checker, c, test in said]
-        if not re.fullmatch(r"\w+", name) or not said or len(said) != text.count("Caught-by:"):
-            sys.exit(f"{FAULTS.name}: {name} does not say which tests catch it")
+        tests = [re.fullmatch(r"(loom|shuttle|std|c(?= \w+ )) (\w+(?: \w+)?)", test) for test in said]
+        if not tests or None in tests:
+            sys.exit(f"{FAULTS.name}: a fault does not say which tests catch it:\n{text}")
+        self.name, self.tests = head[1], [test.groups() for test in tests]
+        first, *parts = re.split(r"^In: (.*)\n", text[head.end():] + "\n", flags=re.M)
+        # A sentence comes first.
+        about = re.match(r"(?:[^-+ ].*\n)*", first)
         # Each a file, its old lines, and its new ones.
         self.edits = []
-        for file, part in zip(parts[::2], parts[1::2]):
+        for file, part in zip([file, *parts[::2]], [first[about.end():], *parts[1::2]]):
             edit = [(line[0], line[1:]) for line in part.splitlines()]
             if not edit or any(mark not in "-+ " for mark, _ in edit):
-                sys.exit(f"{FAULTS.name}: {name} has a line that begins with none of '-', '+', ' '")
+                sys.exit(f"{FAULTS.name}: {self.name} lacks lines, or has one that begins with none of '-+ '")
             old, new = ([line for mark, line in edit if mark != other] for other in "+-")
             self.edits.append((file, old, new))
 
@@ -65,8 +67,6 @@ class Fault:
             found = len(places(path, old)) if path.is_file() else 0
             if not old or old == new or found != 1:
                 yield f"{self.name}: {found} places in {file}"
-        if not self.edits:
-            yield f"{self.name}: no change"
 
     def plant(self, top):
         for file, old, new in self.edits:
@@ -85,7 +85,12 @@ def places(path, old):
 
 def read_faults():
     text = "\n".join(line for line in FAULTS.read_text().splitlines() if not line.startswith("#"))
-    faults = [Fault(part.strip("\n")) for part in re.split(r"\n{2,}", text) if part.strip()]
+    faults, file = [], ""
+    for part in filter(None, re.split(r"\n{2,}", text.strip("\n"))):
+        if heading := re.fullmatch("In: (.*)", part):
+            file = heading[1]
+        else:
+            faults.append(Fault(part, file))
     names = [fault.name for fault in faults]
     if twice := {name for name in names if names.count(name) > 1}:
         sys.exit(f"{FAULTS.name} has two faults of one name: {', '.join(twice)}")
