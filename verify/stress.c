@@ -16,10 +16,7 @@
  * that they are silent after delete_sync, and of timers that it freed that
  * every operation on them is stale.
  *
- * usage: stress [-r] -s seconds | -n operations
- *
- * With -r threads rest now and then, so that the tick thread of a library that
- * dawdles gets its share of the processors and fires in time.
+ * usage: stress -s seconds | -n operations
  */
 #include <errno.h>
 #include <pthread.h>
@@ -40,8 +37,6 @@
 #define LIVES 4
 /* Calls on one wheel before the next, on average. */
 #define STAY 64
-/* Calls between two rests. */
-#define BOUT 16
 /* The operations that a phase has at least, however little of the processor it gets. */
 #define LEAST 8192
 
@@ -103,11 +98,10 @@ static pthread_mutex_t total_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int over;
 /* The tick threads that stay in a callback may go on. */
 static atomic_int released;
-static int with_rests;
 static uint64_t longest_life;
 static _Atomic uint64_t operations_left;
 /* By callbacks. */
-static struct word fired, armed_inside, superseded_inside, cancelled_inside;
+static struct { struct word fired, armed, superseded, cancelled; } inside;
 
 static void count(struct word *word)
 {
@@ -120,7 +114,7 @@ static void not_early(struct hwheel *w, const struct hwheel_event *event)
 
 	MUST(hwheel_now(w, &now) == 0);
 	MUST(now >= event->deadline_ns);
-	count(&fired);
+	count(&inside.fired);
 }
 
 /* The driver stays in here. */
@@ -141,11 +135,11 @@ static void plain(struct hwheel *w, const struct hwheel_event *event)
 	if (dice == 0) {
 		got = hwheel_timer_mod(w, event->timer, MS, 0);
 		if (got == 0)
-			count(&armed_inside);
+			count(&inside.armed);
 	} else if (dice == 1) {
 		got = hwheel_timer_free(w, event->timer);
 		if (got == 1)
-			count(&cancelled_inside);
+			count(&inside.cancelled);
 	}
 	MUST(got == 0 || got == 1 || got == -ESTALE || got == -ESHUTDOWN);
 }
@@ -154,7 +148,7 @@ static void plain(struct hwheel *w, const struct hwheel_event *event)
 static void periodic(struct hwheel *w, const struct hwheel_event *event)
 {
 	not_early(w, event);
-	count(&armed_inside);
+	count(&inside.armed);
 }
 
 static int set_key(struct hwheel *w, struct key *key, uint64_t delay, hwheel_fn fn)
@@ -185,9 +179,9 @@ static void keyed_again(struct hwheel *w, const struct hwheel_event *event)
 	keyed(w, event);
 	got = set_key(w, key, MS, keyed);
 	MUST(got == 0 || got == 1);
-	count(&armed_inside);
+	count(&inside.armed);
 	if (got == 1)
-		count(&superseded_inside);
+		count(&inside.superseded);
 	else
 		atomic_fetch_add(&key->open, 1);
 }
@@ -537,8 +531,6 @@ static void *work(void *seed)
 		if (dice(&me, STAY) == 0)
 			me.at = somewhere(&me);
 		operate(&me);
-		if (with_rests && i % BOUT == 0)
-			sleep_ns(phase->threads * (MS / 4));
 	}
 	come_and_go(&me);
 	got = hwheel_timer_shutdown_sync(me.home, me.own.timer);
@@ -711,7 +703,7 @@ static void finish(struct subject *subject, struct result *r)
 static void begin_with(struct subject *subject, uint32_t overload)
 {
 	struct hwheel_options o = {
-		.size = sizeof o, .tick_ns = with_rests ? MS : MS / 10,
+		.size = sizeof o, .tick_ns = MS / 10,
 		.levels = phase->levels, .slots = phase->slots,
 	};
 
@@ -733,7 +725,7 @@ static void begin_with(struct subject *subject, uint32_t overload)
 		return;
 	MUST(hwheel_once(subject->wheel, 0, stay, 0, 0, NULL) == 0);
 	total.armed++;
-	while (atomic_load(&fired.n) == 0)
+	while (atomic_load(&inside.fired.n) == 0)
 		sleep_ns(MS);
 }
 
@@ -744,16 +736,13 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 
 	phase = p;
 	memset(&total, 0, sizeof total);
+	memset(&inside, 0, sizeof inside);
 	atomic_store(&over, 0);
 	atomic_store(&released, 0);
 	longest_life = operations / (LIVES * p->threads);
 	if (longest_life > LIFE)
 		longest_life = LIFE;
 	atomic_store(&operations_left, operations);
-	atomic_store(&fired.n, 0);
-	atomic_store(&armed_inside.n, 0);
-	atomic_store(&superseded_inside.n, 0);
-	atomic_store(&cancelled_inside.n, 0);
 	for (unsigned i = 0; i < p->wheels; i++)
 		begin_with(&subjects[i], overloads[i % COUNT(overloads)]);
 	crowd(p->threads, clock_ns() + seconds * SEC);
@@ -761,9 +750,9 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	for (unsigned i = 0; i < p->wheels; i++)
 		finish(&subjects[i], &r);
 
-	armed_all = total.armed + atomic_load(&armed_inside.n);
-	superseded_all = total.superseded + atomic_load(&superseded_inside.n);
-	cancelled_all = total.cancelled + atomic_load(&cancelled_inside.n);
+	armed_all = total.armed + atomic_load(&inside.armed.n);
+	superseded_all = total.superseded + atomic_load(&inside.superseded.n);
+	cancelled_all = total.cancelled + atomic_load(&inside.cancelled.n);
 	printf("%3u threads (%" PRIu64 " in all), %3u wheels (and %" PRIu64
 	       " besides), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
 	       " workers:\n"
@@ -783,7 +772,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	fflush(stdout);
 	ended = r.fired + cancelled_all + superseded_all + r.drained;
 	MUST(ended <= armed_all + total.taken && ended + total.twice >= armed_all);
-	MUST(r.fired == atomic_load(&fired.n) + r.unclaimed + r.dropped);
+	MUST(r.fired == atomic_load(&inside.fired.n) + r.unclaimed + r.dropped);
 	MUST(r.fired > 0 && total.cancelled > 0 && total.superseded > 0);
 	MUST(r.drained > 0 && total.stale > 0 && total.haunted > 0);
 	MUST(total.synced > 0 && total.keyed > 0 && total.batches > 0);
@@ -792,15 +781,14 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 
 int main(int argc, char **argv)
 {
-	uint64_t n = argc > 2 ? strtoull(argv[argc - 1], NULL, 10) : 0;
+	uint64_t n = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
 	uint64_t done = 0, begin = clock_ns();
 	uint64_t share = (n + COUNT(phases) - 1) / COUNT(phases);
-	const char *unit = argc > 2 ? argv[argc - 2] : "";
+	const char *unit = argc == 3 ? argv[1] : "";
 	int by_time = strcmp(unit, "-s") == 0;
 
-	with_rests = argc == 4 && strcmp(argv[1], "-r") == 0;
-	if (n == 0 || argc != 3 + with_rests || (!by_time && strcmp(unit, "-n") != 0)) {
-		fprintf(stderr, "usage: stress [-r] -s seconds | -n operations\n");
+	if (n == 0 || (!by_time && strcmp(unit, "-n") != 0)) {
+		fprintf(stderr, "usage: stress -s seconds | -n operations\n");
 		return 2;
 	}
 	for (size_t i = 0; i < COUNT(phases); i++)
