@@ -1,17 +1,13 @@
 /*
- * What verify/cost.py counts the instructions of: each op_ function is CALLS
- * calls, and what these need is made ready outside of it. The clock is
- * the caller's, so that nothing depends on the speed of the machine.
+ * What verify/cost.py counts the instructions of: each RUN() is CALLS calls, and what these need
+ * is made ready outside of it. The clock is the caller's, so that nothing depends on the speed of
+ * the machine.
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <valgrind/callgrind.h>
+#include "../benches/bench.h"
 #include BENCH_LIBRARY
 
-#define MS UINT64_C(1000000)
-#define SEC UINT64_C(1000000000)
-enum { CALLS = 1000 };
+enum { CALLS = 1000, OTHERS = 255 };
 
 static bench_wheel *w;
 static bench_timer timers[CALLS];
@@ -32,70 +28,31 @@ static void count(bench_wheel *wheel, const bench_event *e)
 	} \
 } while (0)
 
-/* Runs an op_ function; in the second round its instructions are dumped. */
-#define RUN(op) do { \
+/* Makes some calls; in the second round their instructions are dumped under this name. */
+#define RUN(name, calls) do { \
 	if (round > 0) \
 		CALLGRIND_TOGGLE_COLLECT; \
-	op_##op(); \
+	calls; \
 	if (round > 0) { \
 		CALLGRIND_TOGGLE_COLLECT; \
-		CALLGRIND_DUMP_STATS_AT(#op); \
+		CALLGRIND_DUMP_STATS_AT(#name); \
 	} \
 } while (0)
 
+/* Makes this call for each timer, i. */
 #define EACH(call) do { \
 	for (unsigned i = 0; i < CALLS; i++) \
 		MUST((call) >= 0); \
 } while (0)
 
-/* An operation that makes this call for each timer. */
-#define OP(name, call) static void op_##name(void) { EACH(call); }
-
-static void pass(uint64_t ticks)
+static void set_up(void)
 {
-	for (uint64_t end = now + ticks * MS; now < end; now += MS)
-		MUST(bench_advance(w, now + MS) == 0);
+	EACH(bench_setup(w, count, i, &timers[i]));
 }
 
-OP(setup, bench_setup(w, count, i, &timers[i]))
-OP(arm, bench_arm_in(w, timers[i], 3000 * MS + i * MS / 7))
-/* Before the driver has taken the notes of the first arms. */
-OP(rearm_on_note, bench_arm_in(w, timers[i], 3500 * MS + i * MS / 7))
-OP(rearm_later, bench_arm_in(w, timers[i], 4000 * MS + i * MS / 7))
-OP(rearm_earlier, bench_arm_in(w, timers[i], 2000 * MS + i * MS / 7))
-OP(rearm_at_deadline, bench_arm(w, timers[i], now + 2500 * MS))
-OP(pending, bench_pending(w, timers[i]))
-OP(cancel, bench_cancel(w, timers[i]))
-OP(free, bench_free(w, timers[i]))
-OP(once, bench_once(w, 100 * MS + i * MS / 7, count, i, &timers[i]))
-
-static void arm_near(void)
+static void arm_from(uint64_t delay_ns)
 {
-	EACH(bench_arm(w, timers[i], now + 10 * MS + i * MS / 7));
-}
-
-/* Driving past all of them, a tick at a time, seven timers a tick. */
-static void op_fire(void)
-{
-	pass(160);
-}
-
-/* Driving past timers that free themselves, a tick at a time, seven timers a tick. */
-static void op_fire_once(void)
-{
-	pass(260);
-}
-
-/* Driving past all timers of a level above, with the cascade, in one call. */
-static void op_fire_far(void)
-{
-	now += 10 * SEC;
-	MUST(bench_advance(w, now) == 0);
-}
-
-static void op_idle_tick(void)
-{
-	pass(CALLS);
+	EACH(bench_arm_in(w, timers[i], delay_ns + i * MS / 7));
 }
 
 /* One timer is due in each tick. */
@@ -104,18 +61,53 @@ static void arm_one_a_tick(void)
 	EACH(bench_arm(w, timers[i], now + (i + 1) * MS));
 }
 
-static void op_tick_1_thread(void)
+static void pass(uint64_t ticks)
 {
-	pass(CALLS);
+	for (uint64_t end = now + ticks * MS; now < end; now += MS)
+		MUST(bench_advance(w, now + MS) == 0);
 }
 
-/* One timer a tick, with 255 other threads, which have timers that are due much later. */
-static void op_tick_256_threads(void)
+static void pass_at_once(uint64_t ns)
 {
-	pass(CALLS);
+	now += ns;
+	MUST(bench_advance(w, now) == 0);
 }
 
-enum { OTHERS = 255 };
+static void count_calls(void)
+{
+	/* The first round maps memory and takes a number for the thread. */
+	for (unsigned round = 0; round < 2; round++) {
+		RUN(setup, set_up());
+		RUN(arm, arm_from(3000 * MS));
+		/* Before the driver has taken the notes of the first arms. */
+		RUN(rearm_on_note, arm_from(3500 * MS));
+		pass(1);
+		RUN(rearm_later, arm_from(4000 * MS));
+		RUN(rearm_earlier, arm_from(2000 * MS));
+		pass(1);
+		RUN(rearm_at_deadline, EACH(bench_arm(w, timers[i], now + 2500 * MS)));
+		RUN(pending, EACH(bench_pending(w, timers[i])));
+		RUN(cancel, EACH(bench_cancel(w, timers[i])));
+		RUN(free, EACH(bench_free(w, timers[i])));
+		/* The notes and entries that these have left are no part of what follows. */
+		pass_at_once(10 * SEC);
+		/* Seven timers a tick, and a call for each tick; they free themselves, or rest. */
+		RUN(once, EACH(bench_once(w, 100 * MS + i * MS / 7, count, i, &timers[i])));
+		RUN(fire_once, pass(260));
+		MUST(fired == (3 * round + 1) * CALLS);
+		set_up();
+		EACH(bench_arm(w, timers[i], now + 10 * MS + i * MS / 7));
+		RUN(fire, pass(160));
+		MUST(fired == (3 * round + 2) * CALLS);
+		/* All timers of a level above, with the cascade, in one call. */
+		arm_from(3000 * MS);
+		RUN(fire_far, pass_at_once(10 * SEC));
+		MUST(fired == (3 * round + 3) * CALLS);
+		EACH(bench_free(w, timers[i]));
+		RUN(idle_tick, pass(CALLS));
+	}
+}
+
 static pthread_barrier_t all_have_armed, over;
 
 static void *other(void *arg)
@@ -128,97 +120,63 @@ static void *other(void *arg)
 	return arg;
 }
 
-static bench_timer of_callbacks[CALLS];
-
-static void arm_again(bench_wheel *wheel, const bench_event *e)
-{
-	fired++;
-	MUST(bench_arm(wheel, of_callbacks[e->cookie], now + 160 * MS) >= 0);
-}
-
-/* Driving past all of them, seven timers a tick; each is armed again in its callback. */
-static void op_fire_and_arm(void)
-{
-	pass(160);
-}
-
-/* As a tick thread does: it arms nothing outside of its callbacks. */
-static void *drive_alone(void *arg)
-{
-	for (unsigned round = 0; round < 2; round++)
-		RUN(fire_and_arm);
-	return arg;
-}
-
-static void count_arms_in_callbacks(void)
-{
-	pthread_t driver;
-
-	MUST(bench_create(BENCH_MANUAL, MS, &w) == 0);
-	now = 0;
-	EACH(bench_setup(w, arm_again, i, &of_callbacks[i]));
-	EACH(bench_arm(w, of_callbacks[i], MS + i * MS / 7));
-	MUST(pthread_create(&driver, NULL, drive_alone, NULL) == 0);
-	pthread_join(driver, NULL);
-	MUST(bench_destroy(w) == 0);
-}
-
-static void count_ticks_beside_others(void)
+/* One timer a tick, also with 255 other threads, which have timers that are due much later. */
+static void count_ticks(void)
 {
 	pthread_t threads[OTHERS];
 
+	set_up();
+	for (unsigned round = 0; round < 2; round++) {
+		arm_one_a_tick();
+		RUN(tick_1_thread, pass(CALLS));
+	}
 	pthread_barrier_init(&all_have_armed, NULL, OTHERS + 1);
 	pthread_barrier_init(&over, NULL, OTHERS + 1);
 	for (unsigned i = 0; i < OTHERS; i++)
-		MUST(pthread_create(&threads[i], NULL, other, NULL) == 0);
+		start_thread(&threads[i], other, NULL);
 	pthread_barrier_wait(&all_have_armed);
 	for (unsigned round = 0; round < 2; round++) {
 		arm_one_a_tick();
-		RUN(tick_256_threads);
+		RUN(tick_256_threads, pass(CALLS));
 	}
 	pthread_barrier_wait(&over);
 	for (unsigned i = 0; i < OTHERS; i++)
 		pthread_join(threads[i], NULL);
 }
 
+static void arm_again(bench_wheel *wheel, const bench_event *e)
+{
+	fired++;
+	MUST(bench_arm(wheel, timers[e->cookie], now + 160 * MS) >= 0);
+}
+
+/* Seven timers a tick; each is armed again in its callback. */
+static void *drive_alone(void *arg)
+{
+	for (unsigned round = 0; round < 2; round++)
+		RUN(fire_and_arm, pass(160));
+	return arg;
+}
+
+/* By a thread that arms nothing outside of its callbacks, as a tick thread does. */
+static void count_arms_in_callbacks(void)
+{
+	pthread_t driver;
+
+	now = 0;
+	EACH(bench_setup(w, arm_again, i, &timers[i]));
+	EACH(bench_arm(w, timers[i], MS + i * MS / 7));
+	start_thread(&driver, drive_alone, NULL);
+	pthread_join(driver, NULL);
+}
+
 int main(void)
 {
 	MUST(bench_create(BENCH_MANUAL, MS, &w) == 0);
-	/* the first round maps memory and takes a number for the thread */
-	for (unsigned round = 0; round < 2; round++) {
-		RUN(setup);
-		RUN(arm);
-		RUN(rearm_on_note);
-		pass(1);
-		RUN(rearm_later);
-		RUN(rearm_earlier);
-		pass(1);
-		RUN(rearm_at_deadline);
-		RUN(pending);
-		RUN(cancel);
-		RUN(free);
-		/* the notes and entries that these have left are no part of what follows */
-		op_fire_far();
-		RUN(once);
-		RUN(fire_once);
-		MUST(fired == (3 * round + 1) * CALLS);
-		op_setup();
-		arm_near();
-		RUN(fire);
-		MUST(fired == (3 * round + 2) * CALLS);
-		op_arm();
-		RUN(fire_far);
-		MUST(fired == (3 * round + 3) * CALLS);
-		op_free();
-		RUN(idle_tick);
-	}
-	op_setup();
-	for (unsigned round = 0; round < 2; round++) {
-		arm_one_a_tick();
-		RUN(tick_1_thread);
-	}
-	count_ticks_beside_others();
+	count_calls();
+	count_ticks();
 	MUST(bench_destroy(w) == 0);
+	MUST(bench_create(BENCH_MANUAL, MS, &w) == 0);
 	count_arms_in_callbacks();
-	return 0;
+	return bench_destroy(w) != 0;
 }

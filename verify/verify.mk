@@ -24,7 +24,7 @@ $(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
 	$(call verify-cc,-rdynamic -Wl$(comma)--whole-archive $(RTSAN) -Wl$(comma)--no-whole-archive $(STAGE_STATIC))
 
 # Counts instructions.
-$(BENCH)/cost-program: verify/cost.c
+$(BENCH)/cost-program: verify/cost.c benches/bench.h
 	$(call say,CC,$@)
 	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
 
