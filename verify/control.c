@@ -4,7 +4,6 @@
  *
  * usage: control overrun | leak | race
  */
-#include <pthread.h>
 #include "verify.h"
 
 static struct hwheel *wheel;
@@ -31,16 +30,14 @@ int main(int argc, char **argv)
 	MUST(hwheel_create(&o, &wheel) == 0);
 	MUST(hwheel_once(wheel, MS, NULL, 1, 0, NULL) == 0);
 	MUST(hwheel_once(wheel, MS, NULL, 2, 0, NULL) == 0);
+	events = malloc((strcmp(planted, "overrun") == 0 ? 1 : 2) * sizeof *events);
 	if (strcmp(planted, "overrun") == 0) {
-		events = malloc(sizeof *events);
 		drive(NULL);
 	} else if (strcmp(planted, "leak") == 0) {
-		events = malloc(2 * sizeof *events);
 		drive(NULL);
 		events = NULL;
 	} else if (strcmp(planted, "race") == 0) {
-		events = malloc(2 * sizeof *events);
-		MUST(pthread_create(&thread, NULL, drive, NULL) == 0);
+		start_thread(&thread, drive, NULL);
 		while (!atomic_load_explicit(&done, memory_order_relaxed))
 			;
 		seen = events[0].cookie;

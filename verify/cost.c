@@ -4,7 +4,7 @@
  * the machine.
  */
 #include <valgrind/callgrind.h>
-#include "../benches/bench.h"
+#include "verify.h"
 #include BENCH_LIBRARY
 
 enum { CALLS = 1000, OTHERS = 255 };
@@ -16,17 +16,8 @@ static unsigned fired;
 
 static void count(bench_wheel *wheel, const bench_event *e)
 {
-	(void)wheel;
-	(void)e;
 	fired++;
 }
-
-#define MUST(condition) do { \
-	if (!(condition)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-		exit(1); \
-	} \
-} while (0)
 
 /* Makes some calls; in the second round their instructions are dumped under this name. */
 #define RUN(name, calls) do { \

@@ -28,17 +28,12 @@
  * must find stalls, or it could not find any.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include "verify.h"
 
 #define DEMAND 1000
@@ -95,18 +90,6 @@ static struct word timers[TIMERS];
 static int with_mutex;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void enter(void)
-{
-	if (with_mutex)
-		pthread_mutex_lock(&mutex);
-}
-
-static void leave(void)
-{
-	if (with_mutex)
-		pthread_mutex_unlock(&mutex);
-}
-
 static void here(enum role role)
 {
 	atomic_store(&shared->tid[role], (pid_t)syscall(SYS_gettid));
@@ -141,20 +124,20 @@ static void served(struct hwheel *w, const struct hwheel_event *event)
 }
 
 /* Arms by the timer, and by timers of one call. */
-static int arm(hwheel_timer_t timer, uint64_t *rng)
+static int arm(hwheel_timer_t timer, struct rng *rng)
 {
-	uint64_t delay = rng_below(rng, MS);
+	uint64_t delay = below(rng, MS);
 
-	if (rng_below(rng, 4) == 0)
+	if (below(rng, 4) == 0)
 		return hwheel_once(wheel, delay, fired, 0, 0, NULL);
 	return hwheel_timer_mod(wheel, timer, delay, 0);
 }
 
-static int rearm(hwheel_timer_t timer, uint64_t *rng)
+static int rearm(hwheel_timer_t timer, struct rng *rng)
 {
-	uint64_t delay = rng_below(rng, MS);
+	uint64_t delay = below(rng, MS);
 
-	switch (rng_below(rng, 4)) {
+	switch (below(rng, 4)) {
 	case 0:
 		return hwheel_timer_mod(wheel, timer, delay, HWHEEL_REDUCE);
 	case 1:
@@ -183,12 +166,12 @@ static int meet(uint64_t n)
 	return hwheel_timer_free(w, timer);
 }
 
-static int use_key(uint64_t *rng)
+static int use_key(struct rng *rng)
 {
-	uint64_t id = rng_below(rng, KEYS);
-	uint64_t delay = (1 + rng_below(rng, 100)) * 3600 * SEC;
+	uint64_t id = below(rng, KEYS);
+	uint64_t delay = (1 + below(rng, 100)) * 3600 * SEC;
 
-	switch (rng_below(rng, 4)) {
+	switch (below(rng, 4)) {
 	case 0:
 		return hwheel_key_mod(wheel, &id, sizeof id, delay, 0);
 	case 1:
@@ -199,15 +182,15 @@ static int use_key(uint64_t *rng)
 }
 
 /* A message. While the owner is stopped, there may be too many. */
-static int message(uint64_t *rng)
+static int message(struct rng *rng)
 {
-	int got = hwheel_once(owned, rng_below(rng, MS), NULL, 0, 0, NULL);
+	int got = hwheel_once(owned, below(rng, MS), NULL, 0, 0, NULL);
 
 	return got == -ENOSPC ? 0 : got;
 }
 
 /* What an owner does; now and then it gives the wheel up, and takes it again. */
-static int own(uint64_t n, uint64_t *rng)
+static int own(uint64_t n, struct rng *rng)
 {
 	hwheel_timer_t timer = mine[n % TIMERS];
 
@@ -219,27 +202,28 @@ static int own(uint64_t n, uint64_t *rng)
 		return hwheel_poll(owned, NULL, 0, NULL);
 	if (n % 8 == 1)
 		return hwheel_timer_delete(owned, timer);
-	return hwheel_timer_mod(owned, timer, rng_below(rng, MS), 0);
+	return hwheel_timer_mod(owned, timer, below(rng, MS), 0);
 }
 
 static void *work(void *arg)
 {
 	enum role role = (enum role)(uintptr_t)arg;
-	uint64_t rng = 0x5eed + role;
+	struct rng rng = { SEED + role };
 
 	self = role;
 	here(role);
 	if (role == OWNER)
 		MUST(hwheel_own(owned) == 0);
 	for (uint64_t n = 0;; n++) {
-		struct word *place = &timers[rng_below(&rng, TIMERS)];
+		struct word *place = &timers[below(&rng, TIMERS)];
 		hwheel_timer_t timer = atomic_load(&place->n);
 		/* Now and then the call of another role, which may wait for the same. */
-		enum role call = role < MEET && rng_below(&rng, 8) == 0
-					 ? (enum role)rng_below(&rng, MEET) : role;
+		enum role call = role < MEET && below(&rng, 8) == 0
+					 ? (enum role)below(&rng, MEET) : role;
 		int got;
 
-		enter();
+		if (with_mutex)
+			pthread_mutex_lock(&mutex);
 		if (call == ARM)
 			got = arm(timer, &rng);
 		else if (call == CANCEL)
@@ -258,7 +242,8 @@ static void *work(void *arg)
 			got = message(&rng);
 		else
 			got = hwheel_poll(staffed, NULL, 0, NULL);
-		leave();
+		if (with_mutex)
+			pthread_mutex_unlock(&mutex);
 		/* another thread may have freed the timer meanwhile */
 		MUST(got == 0 || got == 1 || got == -ESTALE);
 		bump(&shared->done[role].n, 1);
@@ -306,7 +291,7 @@ static void child(void)
 	MUST(hwheel_create(&o, &staffed) == 0);
 	beat(staffed, served, TASKS, MS);
 	for (uintptr_t role = ARM; role <= POLL; role++)
-		MUST(pthread_create(&thread, NULL, work, (void *)role) == 0);
+		start_thread(&thread, work, (void *)role);
 	for (;;)
 		pause();
 }
@@ -452,7 +437,7 @@ static uint64_t demand(int role, enum role stopped)
  */
 static uint64_t await_others(pid_t pid, enum role stopped, enum role *stalled)
 {
-	uint64_t begin = clock_ns(), now = begin;
+	uint64_t begin = nanoseconds(), now = begin;
 	struct watch watch[ROLES] = { 0 };
 
 	for (int r = 0; r < ROLES; r++)
@@ -476,15 +461,8 @@ static uint64_t await_others(pid_t pid, enum role stopped, enum role *stalled)
 		if (!waiting)
 			return now - begin;
 		sleep_ns(MS / 20);
-		now = clock_ns();
+		now = nanoseconds();
 	}
-}
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
 }
 
 static double ms(uint64_t ns)
@@ -493,7 +471,7 @@ static double ms(uint64_t ns)
 }
 
 /* Freezes one role @freezes times; returns how often another one stalled. */
-static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
+static int probe(pid_t pid, enum role role, int freezes, struct rng *rng)
 {
 	pid_t tid = atomic_load(&shared->tid[role]);
 	uint64_t *took = calloc((size_t)freezes, sizeof *took);
@@ -512,7 +490,7 @@ static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
 			MUST(waitpid(pid, NULL, WNOHANG) == 0);
 			sleep_ns(MS / 20);
 		}
-		sleep_ns(rng_below(rng, MS / 5));
+		sleep_ns(below(rng, MS / 5));
 		stop(tid);
 		before = done_by(role);
 		places[locate(pid, tid)]++;
@@ -527,7 +505,7 @@ static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
 		took[good++] = ns;
 		late += ns > LATE_NS;
 	}
-	qsort(took, (size_t)good, sizeof *took, by_value);
+	qsort(took, (size_t)good, sizeof *took, ascending);
 	printf("%-8s %8d %8d %8d %8d %7d %7d", names[role], freezes,
 	       places[LIBRARY], places[KERNEL], places[ELSEWHERE], late, bad);
 	if (good > 0)
@@ -560,7 +538,7 @@ static void seize(void)
 int main(int argc, char **argv)
 {
 	int freezes, stalls = 0;
-	uint64_t rng = 0x5eed;
+	struct rng rng = { SEED };
 	pid_t pid;
 
 	with_mutex = argc > 1 && strcmp(argv[1], "-m") == 0;

@@ -18,8 +18,6 @@
  *
  * usage: stress -s seconds | -n operations
  */
-#include <errno.h>
-#include <pthread.h>
 #include "verify.h"
 
 #define MOST_TIMERS 4096
@@ -29,7 +27,6 @@
 /* Of workers: so short that it is full now and then. */
 #define QUEUE 16
 #define GHOSTS 8
-#define MOST_THREADS 256
 #define MOST_WHEELS 200
 /* The most operations in the life of a thread. */
 #define LIFE 20000
@@ -203,19 +200,19 @@ static void silent(struct hwheel *w, const struct hwheel_event *event)
 }
 
 struct worker {
-	uint64_t rng;
+	struct rng rng;
 	struct tally tally;
 	/* Where it is at work, and where its own timer lives. */
 	struct subject *at;
 	struct hwheel *home;
 	struct own own;
 	/* Timers that this thread has freed, and where they lived. */
-	struct { struct hwheel *wheel; hwheel_timer_t timer; } ghosts[GHOSTS];
+	struct ghost { struct hwheel *wheel; hwheel_timer_t timer; } ghosts[GHOSTS];
 };
 
 static uint64_t dice(struct worker *me, uint64_t n)
 {
-	return rng_below(&me->rng, n);
+	return below(&me->rng, n);
 }
 
 static uint64_t some_delay(struct worker *me)
@@ -261,10 +258,7 @@ static void cancelled(struct worker *me, int got)
 
 static void remember(struct worker *me, struct hwheel *w, hwheel_timer_t timer)
 {
-	unsigned n = (unsigned)dice(me, GHOSTS);
-
-	me->ghosts[n].wheel = w;
-	me->ghosts[n].timer = timer;
+	me->ghosts[dice(me, GHOSTS)] = (struct ghost){ w, timer };
 }
 
 /*
@@ -273,9 +267,9 @@ static void remember(struct worker *me, struct hwheel *w, hwheel_timer_t timer)
  */
 static void haunt(struct worker *me)
 {
-	unsigned n = (unsigned)dice(me, GHOSTS);
-	struct hwheel *w = me->ghosts[n].wheel;
-	hwheel_timer_t timer = me->ghosts[n].timer;
+	struct ghost ghost = me->ghosts[dice(me, GHOSTS)];
+	struct hwheel *w = ghost.wheel;
+	hwheel_timer_t timer = ghost.timer;
 	uint64_t ns = 0;
 	int got;
 
@@ -516,7 +510,7 @@ static struct subject *somewhere(struct worker *me)
 
 static void *work(void *seed)
 {
-	struct worker me = { .rng = (uint64_t)(uintptr_t)seed, .tally.threads = 1 };
+	struct worker me = { .rng = { (uintptr_t)seed }, .tally.threads = 1 };
 	uint64_t life = claim_life();
 	int got;
 
@@ -542,39 +536,46 @@ static void *work(void *seed)
 	return NULL;
 }
 
-static uint64_t next_seed(void)
-{
-	static uint64_t seed = 0x5eed;
-
-	return rng_next(&seed) | 1;
-}
-
 static pthread_t start_one(void)
 {
+	static struct rng seeds = { SEED };
 	pthread_t thread;
 
-	MUST(pthread_create(&thread, NULL, work, (void *)(uintptr_t)next_seed()) == 0);
+	start_thread(&thread, work, (void *)(uintptr_t)next(&seeds));
 	return thread;
 }
 
 /*
- * A thread makes a timer before it frees the one in whose place it comes. A timer that is
- * freed stays for as long as its callback waits in the queue.
+ * The books of memory, for the number of timers that were live at the same time and of
+ * threads that used the wheel at the same time. They do not depend on what the calls were,
+ * nor on whether a thread drives. A thread has up to two runs of 64 records at hand, and
+ * three chunks of notes that are not full. A timer has at most one entry, and one note of
+ * each thread. A thread makes a timer before it frees the one in whose place it comes. A timer
+ * that is freed stays for as long as its callback waits in the queue.
  */
-static void check_memory(unsigned wheel)
+static void check_memory(const struct hwheel *w)
 {
+	const uint64_t record = 48, run = 64, notes = 63, chunk = 256;
+	uint64_t threads = phase->threads + phase->workers + 2, records;
 	uint64_t timers = phase->timers + 2 * KEYS + 4 * phase->threads;
+	struct hwheel_stats s = { .size = sizeof s }, later = s;
 
 	if (phase->workers != 0)
 		timers += QUEUE + phase->workers;
-	check_books(subjects[wheel].wheel, timers, phase->threads + phase->workers + 2);
+	MUST(hwheel_get_stats(w, &s) == 0);
+	/* Other threads may make timers between the counts. So the records are counted last. */
+	MUST(hwheel_get_stats(w, &later) == 0);
+	records = later.slab_bytes / record;
+	MUST(records <= timers + 2 * run * (threads + 1));
+	MUST(s.entries <= records);
+	MUST(s.note_bytes <= chunk * (records * threads / notes + 3 * threads + 1));
 }
 
 /* Threads that are replaced as they end, until there is nothing left to do. */
 static void crowd(unsigned n, uint64_t until)
 {
 	static pthread_t threads[MOST_THREADS];
-	uint64_t said = clock_ns(), all = atomic_load(&operations_left), left;
+	uint64_t said = nanoseconds(), all = atomic_load(&operations_left), left;
 	unsigned looked = 0;
 
 	for (unsigned i = 0; i < n; i++)
@@ -582,14 +583,14 @@ static void crowd(unsigned n, uint64_t until)
 	while ((left = atomic_load(&operations_left)) != 0 &&
 	       !atomic_load(&over)) {
 		sleep_ns(MS);
-		check_memory(looked++ % phase->wheels);
+		check_memory(subjects[looked++ % phase->wheels].wheel);
 		for (unsigned i = 0; i < n; i++)
 			if (pthread_tryjoin_np(threads[i], NULL) == 0)
 				threads[i] = start_one();
-		if (clock_ns() > until)
+		if (nanoseconds() > until)
 			atomic_store(&over, 1);
-		if (clock_ns() - said > 20 * SEC) {
-			said = clock_ns();
+		if (nanoseconds() - said > 20 * SEC) {
+			said = nanoseconds();
 			printf("  %u threads, %u wheels: %" PRIu64 " operations so far\n", n,
 			       phase->wheels, all - left);
 			fflush(stdout);
@@ -605,14 +606,14 @@ static void crowd(unsigned n, uint64_t until)
  */
 static uint64_t catch_up(struct hwheel *w)
 {
-	uint64_t now = 0, patience = clock_ns() + 60 * SEC;
+	uint64_t now = 0, patience = nanoseconds() + 60 * SEC;
 	hwheel_timer_t last = 0;
 
 	MUST(hwheel_now(w, &now) == 0);
 	MUST(hwheel_once(w, now + 2 * MS, NULL, 0, HWHEEL_ABS, &last) == 0);
 	total.armed++;
 	while (hwheel_timer_pending(w, last) == 1) {
-		MUST(clock_ns() < patience);
+		MUST(nanoseconds() < patience);
 		sleep_ns(MS);
 	}
 	return now;
@@ -624,14 +625,14 @@ static uint64_t catch_up(struct hwheel *w)
  */
 static void catch_up_with_workers(const struct hwheel *w, uint64_t time)
 {
-	uint64_t cursor = 0, patience = clock_ns() + 60 * SEC;
+	uint64_t cursor = 0, patience = nanoseconds() + 60 * SEC;
 	struct hwheel_event e;
 	int got;
 
 	while ((got = hwheel_list(w, &cursor, &e, 1)) == 1) {
 		if (e.deadline_ns > time)
 			continue;
-		MUST(clock_ns() < patience);
+		MUST(nanoseconds() < patience);
 		sleep_ns(MS);
 		cursor = 0;
 	}
@@ -666,7 +667,7 @@ static void finish(struct subject *subject, struct result *r)
 	uint64_t caught_up;
 	int got;
 
-	check_memory((unsigned)(subject - subjects));
+	check_memory(w);
 	got = hwheel_start(w);
 	MUST(got == 0 || got == -EBUSY);
 	caught_up = catch_up(w);
@@ -731,7 +732,7 @@ static void begin_with(struct subject *subject, uint32_t overload)
 
 static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations)
 {
-	uint64_t begin = clock_ns(), armed_all, superseded_all, cancelled_all, ended;
+	uint64_t begin = nanoseconds(), armed_all, superseded_all, cancelled_all, ended;
 	struct result r = { 0 };
 
 	phase = p;
@@ -745,7 +746,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	atomic_store(&operations_left, operations);
 	for (unsigned i = 0; i < p->wheels; i++)
 		begin_with(&subjects[i], overloads[i % COUNT(overloads)]);
-	crowd(p->threads, clock_ns() + seconds * SEC);
+	crowd(p->threads, nanoseconds() + seconds * SEC);
 	atomic_store(&released, 1);
 	for (unsigned i = 0; i < p->wheels; i++)
 		finish(&subjects[i], &r);
@@ -765,7 +766,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	       " + superseded %" PRIu64 " + drained %" PRIu64 "\n",
 	       p->threads, total.threads, p->wheels, total.wheels, p->levels,
 	       p->slots, p->workers, total.operations,
-	       (double)(clock_ns() - begin) / 1e9, total.batches, total.keyed,
+	       (double)(nanoseconds() - begin) / 1e9, total.batches, total.keyed,
 	       total.stale, total.haunted, total.shut, total.synced, r.dropped,
 	       total.taken,
 	       armed_all, r.fired, cancelled_all, superseded_all, r.drained);
@@ -782,7 +783,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 int main(int argc, char **argv)
 {
 	uint64_t n = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
-	uint64_t done = 0, begin = clock_ns();
+	uint64_t done = 0, begin = nanoseconds();
 	uint64_t share = (n + COUNT(phases) - 1) / COUNT(phases);
 	const char *unit = argc == 3 ? argv[1] : "";
 	int by_time = strcmp(unit, "-s") == 0;
@@ -794,6 +795,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT(phases); i++)
 		done += run(&phases[i], by_time ? share : UINT32_MAX, by_time ? UINT64_MAX : share);
 	printf("%" PRIu64 " operations in %.0f s, every timer accounted for\n", done,
-	       (double)(clock_ns() - begin) / 1e9);
+	       (double)(nanoseconds() - begin) / 1e9);
 	return 0;
 }

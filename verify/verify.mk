@@ -6,7 +6,8 @@ define verify-cc
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(1)
 endef
-$(BUILD)/verify/%: verify/%.c verify/verify.h $(STAGE)/.done
+VERIFY_HEADERS := verify/verify.h benches/bench.h
+$(BUILD)/verify/%: verify/%.c $(VERIFY_HEADERS) $(STAGE)/.done
 	$(call verify-cc,$(STAGE_SHARED) -lpthread -ldl)
 
 # Linked with the static library, whose calls are wrapped.
@@ -20,11 +21,11 @@ $(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c
 
 # The static library as it is installed; the tool's half of the C library comes first.
 RTSAN = $(firstword $(wildcard $(RUST_LIB)/$(RUST_HOST)/lib/librustc-*_rt.rtsan.a))
-$(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
+$(BUILD)/verify/realtime: verify/realtime.c $(VERIFY_HEADERS) $(STAGE)/.done
 	$(call verify-cc,-rdynamic -Wl$(comma)--whole-archive $(RTSAN) -Wl$(comma)--no-whole-archive $(STAGE_STATIC))
 
 # Counts instructions.
-$(BENCH)/cost-program: verify/cost.c benches/bench.h
+$(BENCH)/cost-program: verify/cost.c $(VERIFY_HEADERS)
 	$(call say,CC,$@)
 	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
 
@@ -81,7 +82,7 @@ $(BUILD)/sanitize/$(1)/%: c-tests/%.c $(C_TEST_HEADERS) include/hwheel.h \
 	$$(call say,CLANG,$$@)
 	$$(clang-$(1))
 
-$(BUILD)/sanitize/verify-$(1)/%: verify/%.c verify/verify.h include/hwheel.h \
+$(BUILD)/sanitize/verify-$(1)/%: verify/%.c $(VERIFY_HEADERS) include/hwheel.h \
 		$(call sanitized-lib,$(1))
 	$$(call say,CLANG,$$@)
 	$$(clang-$(1))
