@@ -27,37 +27,33 @@ static int must_fail(void)
 	return 1;
 }
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *at, size_t n);
-int __real_posix_memalign(void **at, size_t align, size_t n);
+/* Takes the place of a function of the C library, and may fail with this result. */
+#define REFUSABLE(type, name, parameters, arguments, failure) \
+	type __real_##name parameters; \
+	type __wrap_##name parameters \
+	{ \
+		return must_fail() ? failure : __real_##name arguments; \
+	}
+
+static int fails_with(int error)
+{
+	errno = error;
+	return -1;
+}
+
+REFUSABLE(void *, malloc, (size_t n), (n), NULL)
+REFUSABLE(void *, calloc, (size_t n, size_t size), (n, size), NULL)
+REFUSABLE(void *, realloc, (void *at, size_t n), (at, n), NULL)
+REFUSABLE(int, posix_memalign, (void **at, size_t align, size_t n), (at, align, n), ENOMEM)
+REFUSABLE(int, timerfd_create, (int clock, int flags), (clock, flags), fails_with(EMFILE))
+REFUSABLE(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attr,
+	  void *(*body)(void *), void *arg), (thread, attr, body, arg), EAGAIN)
+REFUSABLE(int, pthread_key_create, (pthread_key_t *key, void (*end)(void *)), (key, end), EAGAIN)
+/* Keys beyond the first few have their values in memory that is allocated. */
+REFUSABLE(int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value), ENOMEM)
+
 void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from);
 int __real_munmap(void *at, size_t n);
-int __real_timerfd_create(int clock, int flags);
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*body)(void *), void *arg);
-int __real_pthread_key_create(pthread_key_t *key, void (*end)(void *));
-int __real_pthread_setspecific(pthread_key_t key, const void *value);
-
-void *__wrap_malloc(size_t n)
-{
-	return must_fail() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return must_fail() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *at, size_t n)
-{
-	return must_fail() ? NULL : __real_realloc(at, n);
-}
-
-int __wrap_posix_memalign(void **at, size_t align, size_t n)
-{
-	return must_fail() ? ENOMEM : __real_posix_memalign(at, align, n);
-}
 
 void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
 {
@@ -79,33 +75,6 @@ int __wrap_munmap(void *at, size_t n)
 	return __real_munmap(at, n);
 }
 
-int __wrap_timerfd_create(int clock, int flags)
-{
-	if (must_fail()) {
-		errno = EMFILE;
-		return -1;
-	}
-	return __real_timerfd_create(clock, flags);
-}
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*body)(void *), void *arg)
-{
-	return must_fail() ? EAGAIN
-			   : __real_pthread_create(thread, attr, body, arg);
-}
-
-int __wrap_pthread_key_create(pthread_key_t *key, void (*end)(void *))
-{
-	return must_fail() ? EAGAIN : __real_pthread_key_create(key, end);
-}
-
-/* Keys beyond the first few have their values in memory that is allocated. */
-int __wrap_pthread_setspecific(pthread_key_t key, const void *value)
-{
-	return must_fail() ? ENOMEM : __real_pthread_setspecific(key, value);
-}
-
 /*
  * Two pages of the process stay mapped, one of which a fork clears, and one of this thread.
  * So do zeros that can only be read, which are no memory and do not count.
@@ -122,10 +91,11 @@ static hwheel_timer_t armed, idle;
 
 #define CALL(name, result) static int call_##name(void) { return result; }
 
-static int create(const struct hwheel_options *o)
+static int create(uint32_t workers)
 {
+	struct hwheel_options o = { .size = sizeof o, .workers = workers };
 	struct hwheel *w = NULL;
-	int got = hwheel_create(o, &w);
+	int got = hwheel_create(workers ? &o : NULL, &w);
 
 	CHECK_EQ(w != NULL, got == 0);
 	if (got == 0)
@@ -133,14 +103,8 @@ static int create(const struct hwheel_options *o)
 	return got;
 }
 
-CALL(create, create(NULL))
-
-static int call_create_workers(void)
-{
-	struct hwheel_options o = { .size = sizeof o, .workers = 3 };
-
-	return create(&o);
-}
+CALL(create, create(0))
+CALL(create_workers, create(3))
 
 static int call_fd(void)
 {
@@ -239,30 +203,22 @@ static int call_key_set(void)
 	return got;
 }
 
-static void other(struct hwheel *w, const struct hwheel_event *e)
+static int stays(int got)
 {
-	count(w, e);
+	CHECK_EQ(hwheel_key_pending(the_wheel, NUMBER(ID)), 1);
+	return got;
 }
 
+/* Another function: another timer takes the place of the first. */
 static int call_id_set(void)
 {
 	static hwheel_fn fn = count;
-	int got;
 
-	/* another function: another timer takes the place of the first */
-	fn = fn == count ? other : count;
-	got = hwheel_key_set(the_wheel, NUMBER(ID), SEC, fn, 0, 0);
-	CHECK_EQ(hwheel_key_pending(the_wheel, NUMBER(ID)), 1);
-	return got;
+	fn = fn == count ? ktap_nothing : count;
+	return stays(hwheel_key_set(the_wheel, NUMBER(ID), SEC, fn, 0, 0));
 }
 
-static int call_id_move(void)
-{
-	int got = hwheel_key_mod(the_wheel, NUMBER(ID), SEC, 0);
-
-	CHECK_EQ(hwheel_key_pending(the_wheel, NUMBER(ID)), 1);
-	return got;
-}
+CALL(id_move, stays(hwheel_key_mod(the_wheel, NUMBER(ID), SEC, 0)))
 
 /* These ask for nothing, so nothing can be refused. */
 static int call_what_asks_for_nothing(void)
