@@ -35,10 +35,6 @@ LONG, SHORT = "60", "1"
 ORDERS = {LONG: "5000", SHORT: "500"}
 
 
-class Stuck(Exception):
-    """A test did not end."""
-
-
 class Fault:
     def __init__(self, text, file):
         head = re.match(r"(\w+):\s((?:[\w ]+,\s)*[\w ]+)\n", text)
@@ -120,22 +116,18 @@ def check(faults):
 
 def copy_sources(copy):
     """Copies only what differs, so that only that is built anew."""
-    wanted = set()
-    for name in COPIED:
-        top = TOP / name
-        for path in [top] if top.is_file() else sorted(top.rglob("*")):
-            if path.is_file():
-                wanted.add(path.relative_to(TOP))
+    def files(top):
+        found = (path for name in COPIED for path in [top / name, *(top / name).rglob("*")])
+        return {path.relative_to(top) for path in found if path.is_file()}
+
+    wanted = files(TOP)
     for path in wanted:
         to = copy / path
         if not to.exists() or to.read_bytes() != (TOP / path).read_bytes():
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(TOP / path, to)
-    for name in COPIED:
-        top = copy / name
-        for path in top.rglob("*") if top.is_dir() else []:
-            if path.is_file() and path.relative_to(copy) not in wanted:
-                path.unlink()
+    for path in files(copy) - wanted:
+        (copy / path).unlink()
 
 
 def copy_of(rung):
@@ -194,12 +186,7 @@ def run(command, seconds):
         RUST_BACKTRACE="0",
     )
     env.setdefault("SHUTTLE_ITERATIONS", ORDERS[seconds])
-    try:
-        return subprocess.run(
-            command, cwd=TARGET, env=env, capture_output=True, timeout=PATIENCE, text=True
-        )
-    except subprocess.TimeoutExpired as stuck:
-        raise Stuck from stuck
+    return subprocess.run(command, cwd=TARGET, env=env, capture_output=True, timeout=PATIENCE, text=True)
 
 
 def passes(rung, built, test, seconds):
@@ -217,7 +204,7 @@ def passes(rung, built, test, seconds):
 def verdict(rung, built, test, seconds):
     try:
         return "passes" if passes(rung, built, test, seconds) else "fails"
-    except Stuck:
+    except subprocess.TimeoutExpired:
         return "does not end"
 
 

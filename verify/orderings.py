@@ -73,17 +73,12 @@ def arguments(text, at):
 
 def receiver(text):
     """The name of what a method is called on, at the end of the text."""
-    text = text.rstrip()
-    while text[-1] in ")]":
-        depth = 0
-        for i in range(len(text) - 1, -1, -1):
-            depth += (text[i] in ")]") - (text[i] in "([")
-            if depth == 0:
-                break
-        text = text[:i].rstrip()
-    if text[-1] == "}":
-        return receiver(text[:-1])
-    return re.search(r"\w+$", text)[0]
+    depth = 0
+    for i in reversed(range(len(text))):
+        depth += (text[i] in ")]") - (text[i] in "([")
+        if depth == 0 and (name := re.search(r"\w+$", text[: i + 1])):
+            return name[0]
+    raise ValueError("nothing is named")
 
 
 def sites(name):
