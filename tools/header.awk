@@ -34,13 +34,7 @@ function wrong(what)
 }
 
 END {
-	if (functions > 38) {
-		print FILENAME ": " functions " functions are more than 38"
-		failed = 1
-	}
-	if (functions == 0) {
-		print FILENAME ": no function is found"
-		failed = 1
-	}
+	if (functions < 1 || functions > 38)
+		wrong(functions + 0 " functions, which are none or more than 38")
 	exit failed
 }

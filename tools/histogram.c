@@ -71,23 +71,17 @@ void histogram_since(struct histogram *h, struct reading *seen,
 	}
 }
 
-/* The value that @per_mille thousandths of the values do not exceed. */
+/* The value that @per_mille thousandths of the values do not exceed, at most @most. */
 static uint64_t quantile(const struct reading *part, uint64_t count,
-			 unsigned int per_mille)
+			 unsigned int per_mille, uint64_t most)
 {
-	uint64_t want = (count * per_mille + 999) / 1000, seen = 0;
+	uint64_t want = (count * per_mille + 999) / 1000, seen = 0, end;
+	unsigned int i = 0;
 
-	for (unsigned int i = 0; i < BUCKETS; i++) {
-		seen += part->bucket[i];
-		if (seen >= want)
-			return bucket_low(i + 1) - 1;
-	}
-	return UINT64_MAX;
-}
-
-static uint64_t at_most(uint64_t value, uint64_t most)
-{
-	return value < most ? value : most;
+	while (seen < want)
+		seen += part->bucket[i++];
+	end = bucket_low(i) - 1;
+	return end < most ? end : most;
 }
 
 void histogram_summary(struct histogram *h, const struct reading *part,
@@ -105,8 +99,8 @@ void histogram_summary(struct histogram *h, const struct reading *part,
 		;
 	s->min = bucket_low(i) > min ? bucket_low(i) : min;
 	s->average = part->sum / s->count;
-	s->p50 = at_most(quantile(part, s->count, 500), max);
-	s->p99 = at_most(quantile(part, s->count, 990), max);
-	s->p999 = at_most(quantile(part, s->count, 999), max);
-	s->max = at_most(quantile(part, s->count, 1000), max);
+	s->p50 = quantile(part, s->count, 500, max);
+	s->p99 = quantile(part, s->count, 990, max);
+	s->p999 = quantile(part, s->count, 999, max);
+	s->max = quantile(part, s->count, 1000, max);
 }

@@ -29,7 +29,7 @@ static atomic_bool arming_ends, driving_ends;
 static struct armer {
 	pthread_t thread;
 	uint64_t random;
-	alignas(64) _Atomic uint64_t armed;	/* written by its thread */
+	alignas(64) uint64_t armed;	/* written by its thread */
 } *armers;
 
 /* In a test the clock is behind, so that every timer seems early. */
@@ -103,7 +103,7 @@ static void *arm(void *arg)
 		deadline = now(options.clock->system) + draw_delay(a);
 		check("hwheel_once",
 		      hwheel_once(wheel, deadline, fn, deadline, HWHEEL_ABS, NULL));
-		atomic_store(&a->armed, ++armed);
+		a->armed = ++armed;
 	}
 	return NULL;
 }
@@ -155,15 +155,6 @@ static void *run_raw(void *arg)
 	return NULL;
 }
 
-static uint64_t count_armed(void)
-{
-	uint64_t sum = 0;
-
-	for (uint64_t i = 0; i < options.threads; i++)
-		sum += atomic_load(&armers[i].armed);
-	return sum;
-}
-
 static void put_columns(struct histogram *h, struct reading *seen)
 {
 	struct reading part;
@@ -175,14 +166,14 @@ static void put_columns(struct histogram *h, struct reading *seen)
 	       s.average / 1e3, s.p99 / 1e3, s.max / 1e3);
 }
 
-static void put_line(const char *title, struct reading *wheel_seen,
-		     struct reading *raw_seen)
+/* What came after `seen`, of the wheel and of the raw timerfd. */
+static void put_line(const char *title, struct reading seen[2])
 {
 	printf("%5s", title);
-	put_columns(&fired, wheel_seen);
+	put_columns(&fired, &seen[0]);
 	if (options.raw) {
 		printf("  |");
-		put_columns(&raw, raw_seen);
+		put_columns(&raw, &seen[1]);
 	}
 	putchar('\n');
 	fflush(stdout);
@@ -205,7 +196,7 @@ static void put_heading(void)
 /* A line each second, until the time is over or a signal of `set` comes. */
 static void watch(const sigset_t *set)
 {
-	static struct reading wheel_seen, raw_seen;
+	static struct reading seen[2];
 	uint64_t begin = now(CLOCK_MONOTONIC), at = begin, next = begin;
 	uint64_t end = options.duration ? begin + options.duration : UINT64_MAX;
 	struct timespec left;
@@ -226,7 +217,7 @@ static void watch(const sigset_t *set)
 		if (options.quiet || at < next)
 			continue;
 		snprintf(title, sizeof(title), "%" PRIu64, (at - begin) / SECOND);
-		put_line(title, &wheel_seen, &raw_seen);
+		put_line(title, seen);
 	}
 }
 
@@ -246,8 +237,7 @@ static uint64_t drain(void)
 
 static void sum_up(struct result *r, const char *name, struct histogram *h)
 {
-	static const struct reading none;
-	struct reading seen = none;
+	struct reading seen = { 0 };
 
 	r->name = name;
 	histogram_since(h, &seen, &r->all);
@@ -256,8 +246,8 @@ static void sum_up(struct result *r, const char *name, struct histogram *h)
 	r->fired = r->summary.count + r->early;
 }
 
-/* Runs from the first arm until no timer is left; the number drained. */
-static uint64_t run(const sigset_t *signals)
+/* Runs from the first arm until no timer is left, and counts those armed and drained. */
+static void run(const sigset_t *signals, struct result *r)
 {
 	pthread_t driver, raw_thread;
 
@@ -273,8 +263,10 @@ static uint64_t run(const sigset_t *signals)
 	}
 	watch(signals);
 	atomic_store(&arming_ends, true);
-	for (uint64_t i = 0; i < options.threads; i++)
+	for (uint64_t i = 0; i < options.threads; i++) {
 		pthread_join(armers[i].thread, NULL);
+		r->armed += armers[i].armed;
+	}
 	if (options.raw)
 		pthread_join(raw_thread, NULL);
 	atomic_store(&driving_ends, true);
@@ -282,13 +274,13 @@ static uint64_t run(const sigset_t *signals)
 		pthread_join(driver, NULL);
 	else
 		check("hwheel_stop", hwheel_stop(wheel));
-	return drain();
+	r->drained = drain();
 }
 
 int main(int argc, char **argv)
 {
 	struct hwheel_options shape = { .size = sizeof(shape) };
-	static struct reading wheel_none, raw_none;
+	static struct reading none[2];
 	static struct result w, r;
 	sigset_t signals;
 
@@ -310,11 +302,10 @@ int main(int argc, char **argv)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
 	put_heading();
-	w.drained = run(&signals);
-	put_line("all", &wheel_none, &raw_none);
+	run(&signals, &w);
+	put_line("all", none);
 	if (ferror(stdout))
 		fail(1, "cannot write to the standard output");
-	w.armed = count_armed();
 	check("hwheel_destroy", hwheel_destroy(wheel));
 
 	sum_up(&w, "wheel", &fired);

@@ -138,8 +138,7 @@ static const struct clock_name *clock_named(const char *text)
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
 		if (!strcmp(text, clocks[i].name))
 			return &clocks[i];
-	fail(2, "--clock: monotonic, boottime or realtime is wanted, not \"%s\"",
-	     text);
+	fail(2, "--clock: monotonic, boottime or realtime is wanted, not \"%s\"", text);
 }
 
 static bool is_descriptor(const char *text)

@@ -7,6 +7,17 @@
 #include <stdbool.h>
 #include <string.h>
 
+static const char *drive(const struct options *o)
+{
+	return o->descriptor ? "descriptor" : "thread";
+}
+
+static void finish(FILE *out, const char *option)
+{
+	if (ferror(out) | fclose(out))
+		fail(1, "%s: cannot write: %s", option, strerror(errno));
+}
+
 static void put_result(FILE *out, const struct result *r)
 {
 	const struct summary *s = &r->summary;
@@ -44,14 +55,12 @@ void report_json(const struct options *o, const struct result *wheel,
 		",\n    \"tick_ns\": %" PRIu64
 		", \"clock\": \"%s\", \"drive\": \"%s\"\n  }",
 		hwheel_version_string(), o->threads, o->rate, o->delay_min,
-		o->delay_max, o->tick, o->clock->name,
-		o->descriptor ? "descriptor" : "thread");
+		o->delay_max, o->tick, o->clock->name, drive(o));
 	put_result(out, wheel);
 	if (raw)
 		put_result(out, raw);
 	fprintf(out, "\n}\n");
-	if (ferror(out) | fclose(out))
-		fail(1, "--json: cannot write: %s", strerror(errno));
+	finish(out, "--json");
 }
 
 /* The plot's frame, in pixels. */
@@ -74,9 +83,9 @@ struct bar {
 	double density;		/* timers per microsecond */
 };
 
-static double x_of(const struct axis *x, uint64_t ns)
+static double x_of(const struct axis *x, double ns)
 {
-	double place = log10(ns ? ns : 1) - x->first;
+	double place = log10(fmax(ns, 1)) - x->first;
 
 	return LEFT + WIDTH * fmax(place, 0) / (x->last - x->first);
 }
@@ -133,8 +142,7 @@ static void put_grid(FILE *out, const struct axis *x, const struct axis *y)
 	static const char *const units[] = { "ns", "\u00b5s", "ms", "s" };
 
 	for (int i = x->first; i <= x->last; i++) {
-		double at = LEFT + (double)WIDTH * (i - x->first) /
-			    (x->last - x->first);
+		double at = x_of(x, pow(10, i));
 		int unit = i / 3 < 3 ? i / 3 : 3;
 
 		fprintf(out, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>"
@@ -200,12 +208,11 @@ void report_svg(const struct options *o, const struct result *wheel,
 		"%" PRIu64 " x %" PRIu64 " timers a second, tick %g \u00b5s, "
 		"clock %s, drive %s</text>\n", LEFT, TOP - 20,
 		hwheel_version_string(), o->threads, o->rate, o->tick / 1e3,
-		o->clock->name, o->descriptor ? "descriptor" : "thread");
+		o->clock->name, drive(o));
 	put_grid(out, &x, &y);
 	put_bars(out, wheel, 0, &x, &y);
 	if (raw)
 		put_bars(out, raw, 1, &x, &y);
 	fprintf(out, "</svg>\n");
-	if (ferror(out) | fclose(out))
-		fail(1, "--svg: cannot write: %s", strerror(errno));
+	finish(out, "--svg");
 }
