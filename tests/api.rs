@@ -5,7 +5,7 @@
 use hwheel::{
     Bounds, Clock, Error, Event, Missed, Options, Overload, Period, Time, Timer, Wheel, When,
 };
-use hwheel::{DisownedWheel, OwnedWheel, Prompt, Sender, Wake};
+use hwheel::{DisownedWheel, Prompt, Sender, Wake};
 use std::collections::HashSet;
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,18 @@ const START: Time = Time::from_nanos(0);
 
 fn manual() -> Options {
     Options::new().clock(Clock::Manual)
+}
+
+/// A wheel with a handler.
+fn handled(options: Options, f: impl Fn(&Wheel, &Event) + Send + Sync + 'static) -> Wheel {
+    options.handler(f).create().unwrap()
+}
+
+/// A wheel with a handler, which its own thread drives.
+fn started(options: Options, f: impl Fn(&Wheel, &Event) + Send + Sync + 'static) -> Wheel {
+    let wheel = handled(options, f);
+    wheel.start().unwrap();
+    wheel
 }
 
 /// Drives a manual wheel to its `ms`-th millisecond.
@@ -64,9 +76,8 @@ fn missed_periods_are_counted_or_fired_or_move_the_rhythm() {
         (Missed::Delay, 1, 2, 15),
     ] {
         let wheel = manual().create().unwrap();
-        let timer = wheel
-            .every(MS, Period::new(4 * MS).missed(missed), 0)
-            .unwrap();
+        let period = Period::new(4 * MS).missed(missed);
+        let timer = wheel.every(MS, period, 0).unwrap();
         let due = advance(&wheel, 11);
         assert_eq!((due.len(), due[0].missed), (fired, left_out));
         assert_eq!(wheel.deadline(timer), Ok(Some(START + next * MS)));
@@ -225,20 +236,17 @@ fn many_threads_arm_and_none_is_early_lost_or_doubled() {
 #[test]
 fn the_handler_arms_and_cancels_and_cannot_wait_for_itself() {
     let (tell, told) = mpsc::channel();
-    let wheel = manual()
-        .handler(move |wheel, event| {
-            let timer = event.timer;
-            tell.send((event.cookie, wheel.delete_sync(timer))).unwrap();
-            assert_eq!(wheel.advance(START, &mut []), Err(Error::Busy));
-            assert_eq!(wheel.stop(), Err(Error::Deadlock));
-            if event.cookie > 0 {
-                let far = wheel.once(MS, 9).unwrap();
-                wheel.once(MS, event.cookie - 1).unwrap();
-                assert_eq!(wheel.delete(far), Ok(true));
-            }
-        })
-        .create()
-        .unwrap();
+    let wheel = handled(manual(), move |wheel, event| {
+        let timer = event.timer;
+        tell.send((event.cookie, wheel.delete_sync(timer))).unwrap();
+        assert_eq!(wheel.advance(START, &mut []), Err(Error::Busy));
+        assert_eq!(wheel.stop(), Err(Error::Deadlock));
+        if event.cookie > 0 {
+            let far = wheel.once(MS, 9).unwrap();
+            wheel.once(MS, event.cookie - 1).unwrap();
+            assert_eq!(wheel.delete(far), Ok(true));
+        }
+    });
     wheel.once(MS, 2).unwrap();
     for ms in 1..4 {
         assert_eq!(advance(&wheel, ms), []);
@@ -250,18 +258,12 @@ fn the_handler_arms_and_cancels_and_cannot_wait_for_itself() {
 #[test]
 fn delete_sync_waits_for_the_handler() {
     let at = Arc::new(AtomicU64::new(0));
-    let wheel = Options::new()
-        .handler({
-            let at = at.clone();
-            move |_, _| {
-                at.store(1, Ordering::SeqCst);
-                std::thread::sleep(50 * MS);
-                at.store(2, Ordering::SeqCst);
-            }
-        })
-        .create()
-        .unwrap();
-    wheel.start().unwrap();
+    let place = at.clone();
+    let wheel = started(Options::new(), move |_, _| {
+        place.store(1, Ordering::SeqCst);
+        std::thread::sleep(50 * MS);
+        place.store(2, Ordering::SeqCst);
+    });
     assert_eq!(wheel.start(), Err(Error::Busy));
     let timer = wheel.setup(0).unwrap();
     wheel.arm(timer, MS).unwrap();
@@ -275,10 +277,9 @@ fn delete_sync_waits_for_the_handler() {
 
 #[test]
 fn a_panic_of_the_handler_is_resumed_where_the_wheel_is_driven() {
-    let wheel = manual()
-        .handler(|_, event| assert!(event.cookie > 1, "cookie {}", event.cookie))
-        .create()
-        .unwrap();
+    let wheel = handled(manual(), |_, event| {
+        assert!(event.cookie > 1, "cookie {}", event.cookie);
+    });
     for cookie in 0..3 {
         wheel.once((1 + cookie as u32) * MS, cookie).unwrap();
     }
@@ -291,17 +292,13 @@ fn a_panic_of_the_handler_is_resumed_where_the_wheel_is_driven() {
 #[test]
 fn a_panic_in_the_wheels_thread_is_resumed_by_stop() {
     let (tell, told) = mpsc::channel();
-    let wheel = Options::new()
-        .handler(move |_, event| {
-            tell.send(event.cookie).unwrap();
-            if event.cookie == 1 {
-                // As a panic, but prints nothing.
-                resume_unwind(Box::new("on purpose"));
-            }
-        })
-        .create()
-        .unwrap();
-    wheel.start().unwrap();
+    let wheel = started(Options::new(), move |_, event| {
+        tell.send(event.cookie).unwrap();
+        if event.cookie == 1 {
+            // As a panic, but prints nothing.
+            resume_unwind(Box::new("on purpose"));
+        }
+    });
     wheel.once(MS, 1).unwrap();
     assert_eq!(told.recv(), Ok(1));
     wheel.once(MS, 2).unwrap();
@@ -315,25 +312,19 @@ fn a_slow_handler_does_not_delay_the_rest_if_there_are_workers() {
     let (tell, told) = mpsc::channel();
     let (go_on, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
-    let wheel = Options::new()
-        .workers(2)
-        .handler(move |_, event| {
-            if event.cookie == 1 {
-                wait.lock().unwrap().recv().unwrap();
-            }
-            tell.send((event.cookie, std::thread::current().id()))
-                .unwrap();
-        })
-        .create()
-        .unwrap();
-    wheel.start().unwrap();
+    let wheel = started(Options::new().workers(2), move |_, event| {
+        if event.cookie == 1 {
+            wait.lock().unwrap().recv().unwrap();
+        }
+        let by = std::thread::current().id();
+        tell.send((event.cookie, by)).unwrap();
+    });
     wheel.once(MS, 1).unwrap();
     wheel.once(2 * MS, 2).unwrap();
     let (second, by) = told.recv().unwrap();
-    assert_eq!(second, 2);
     go_on.send(()).unwrap();
     let (first, other) = told.recv().unwrap();
-    assert_eq!(first, 1);
+    assert_eq!((first, second), (1, 2));
     assert_ne!(by, other);
     wheel.stop().unwrap();
     assert_eq!(wheel.stats().unwrap().fired, 2);
@@ -343,12 +334,8 @@ fn a_slow_handler_does_not_delay_the_rest_if_there_are_workers() {
 fn what_the_queue_has_no_room_for_is_dropped_if_so_asked() {
     let (go_on, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
-    let wheel = manual()
-        .workers(1)
-        .queue(2, Overload::Drop)
-        .handler(move |_, _| wait.lock().unwrap().recv().unwrap())
-        .create()
-        .unwrap();
+    let options = manual().workers(1).queue(2, Overload::Drop);
+    let wheel = handled(options, move |_, _| wait.lock().unwrap().recv().unwrap());
     for cookie in 0..10 {
         wheel.once(MS, cookie).unwrap();
     }
@@ -437,26 +424,21 @@ fn pending_timers_are_listed() {
     let wheel = manual().create().unwrap();
     let timers = [1, 2, 3].map(|cookie| wheel.once(MS, cookie).unwrap());
     let mut seen = HashSet::new();
-    wheel
-        .list(|event| seen.insert(event.timer) && seen.len() < 2)
-        .unwrap();
+    let two = |event: &Event| seen.insert(event.timer) && seen.len() < 2;
+    wheel.list(two).unwrap();
     assert_eq!(seen.len(), 2);
-    wheel
-        .list(|event| wheel.delete(event.timer).unwrap())
-        .unwrap();
-    assert!(timers
-        .iter()
-        .all(|&t| wheel.pending(t) == Err(Error::Stale)));
+    let delete = |event: &Event| wheel.delete(event.timer).unwrap();
+    wheel.list(delete).unwrap();
+    let is_gone = |timer: Timer| wheel.pending(timer) == Err(Error::Stale);
+    assert!(timers.into_iter().all(is_gone));
 }
 
 #[test]
 fn errors_have_the_librarys_words() {
     assert_eq!(Error::Stale.to_string(), "the timer no longer exists");
-    let other = Error::System(libc::ENOENT);
-    assert_eq!(
-        other.to_string(),
-        std::io::Error::from_raw_os_error(libc::ENOENT).to_string()
-    );
+    let other = Error::System(libc::ENOENT).to_string();
+    let of_system = std::io::Error::from_raw_os_error(libc::ENOENT);
+    assert_eq!(other, of_system.to_string());
 }
 
 #[test]
@@ -472,8 +454,7 @@ fn the_handler_is_dropped_with_its_wheel() {
     let owned = Arc::new(());
     for start in [false, true] {
         let kept = owned.clone();
-        let wheel = Options::new().handler(move |_, _| _ = &kept);
-        let wheel = wheel.create().unwrap();
+        let wheel = handled(Options::new(), move |_, _| _ = &kept);
         if start {
             wheel.start().unwrap();
         }
@@ -481,16 +462,22 @@ fn the_handler_is_dropped_with_its_wheel() {
         drop(wheel);
         assert_eq!(Arc::strong_count(&owned), 1);
     }
-    drop(manual().handler({
-        let kept = owned.clone();
-        move |_, _| _ = &kept
-    }));
+    let kept = owned.clone();
+    drop(manual().handler(move |_, _| _ = &kept));
     assert_eq!(Arc::strong_count(&owned), 1);
 }
 
-/// Fires a timer whose handler finds the wheel itself in `place`.
-fn fire_with_the_wheel_in(place: &Mutex<Option<Wheel>>, wheel: Wheel) {
-    wheel.start().unwrap();
+/// Fires a timer whose handler gets the wheel itself, which it may drop.
+fn fire_with_itself(
+    options: Options,
+    f: impl Fn(&Wheel, Option<Wheel>, &Event) + Send + Sync + 'static,
+) {
+    let place = Arc::new(Mutex::new(None::<Wheel>));
+    let given = place.clone();
+    let wheel = started(options, move |wheel, event| {
+        let itself = given.lock().unwrap().take();
+        f(wheel, itself, event);
+    });
     let mut held = place.lock().unwrap();
     wheel.once(MS, 0).unwrap();
     *held = Some(wheel);
@@ -499,22 +486,16 @@ fn fire_with_the_wheel_in(place: &Mutex<Option<Wheel>>, wheel: Wheel) {
 #[test]
 fn a_wheel_that_its_own_handler_drops_ends_after_that() {
     for workers in [0, 2] {
-        let place = Arc::new(Mutex::new(None));
         let (tell, told) = mpsc::channel();
-        let wheel = Options::new()
-            .workers(workers)
-            .handler({
-                let place = place.clone();
-                move |wheel, event| {
-                    drop(place.lock().unwrap().take());
-                    let again = wheel.once(MS, event.cookie + 1);
-                    tell.send(again.and_then(|timer| wheel.delete(timer)))
-                        .unwrap();
-                }
-            })
-            .create()
-            .unwrap();
-        fire_with_the_wheel_in(&place, wheel);
+        fire_with_itself(
+            Options::new().workers(workers),
+            move |wheel, itself, event| {
+                drop(itself);
+                let again = wheel.once(MS, event.cookie + 1);
+                let deleted = again.and_then(|timer| wheel.delete(timer));
+                tell.send(deleted).unwrap();
+            },
+        );
         assert_eq!(told.recv(), Ok(Ok(true)));
         // The handler is freed, and with it the sender.
         assert!(told.recv().is_err());
@@ -524,21 +505,16 @@ fn a_wheel_that_its_own_handler_drops_ends_after_that() {
 #[test]
 fn a_wheel_that_its_handler_starts_again_ends_with_its_owner() {
     let (tell, told) = mpsc::channel();
-    let wheel = Options::new()
-        .workers(1)
-        .handler(move |wheel, event| {
-            tell.send(()).unwrap();
-            if event.cookie == 0 {
-                // As soon as the owner has stopped the tick thread.
-                while wheel.start().is_err() {
-                    std::thread::yield_now();
-                }
-                wheel.every(MS, MS, 1).unwrap();
+    let wheel = started(Options::new().workers(1), move |wheel, event| {
+        tell.send(()).unwrap();
+        if event.cookie == 0 {
+            // As soon as the owner has stopped the tick thread.
+            while wheel.start().is_err() {
+                std::thread::yield_now();
             }
-        })
-        .create()
-        .unwrap();
-    wheel.start().unwrap();
+            wheel.every(MS, MS, 1).unwrap();
+        }
+    });
     wheel.once(MS, 0).unwrap();
     told.recv().unwrap();
     drop(wheel);
@@ -550,20 +526,14 @@ fn a_wheel_that_its_handler_starts_again_ends_with_its_owner() {
 #[test]
 fn a_handler_that_never_ends_is_never_freed() {
     let owned = Arc::new(());
+    let kept = owned.clone();
     let (tell, told) = mpsc::channel();
-    let wheel = Options::new()
-        .handler({
-            let owned = owned.clone();
-            move |wheel, _| {
-                _ = &owned;
-                let stop = || tell.send(wheel.stop()).unwrap();
-                // The first one waits for this handler, which waits for it.
-                std::thread::scope(|scope| _ = (scope.spawn(stop), scope.spawn(stop)));
-            }
-        })
-        .create()
-        .unwrap();
-    wheel.start().unwrap();
+    let wheel = started(Options::new(), move |wheel, _| {
+        _ = &kept;
+        let stop = || tell.send(wheel.stop()).unwrap();
+        // The first one waits for this handler, which waits for it.
+        std::thread::scope(|scope| _ = (scope.spawn(stop), scope.spawn(stop)));
+    });
     wheel.once(MS, 0).unwrap();
     assert_eq!(told.recv(), Ok(Err(Error::Busy)));
     drop(wheel);
@@ -572,31 +542,22 @@ fn a_handler_that_never_ends_is_never_freed() {
 
 #[test]
 fn a_child_that_the_handler_forks_keeps_the_handler() {
-    let place = Arc::new(Mutex::new(None::<Wheel>));
     let (tell, told) = mpsc::channel();
-    let wheel = Options::new()
-        .handler({
-            let place = place.clone();
-            move |wheel, _| {
-                let held = place.lock().unwrap().take();
-                // SAFETY: the child drops the wheel and exits.
-                let child = unsafe { libc::fork() };
-                if child == 0 {
-                    drop(held);
-                    std::thread::sleep(20 * MS);
-                    let refused = wheel.now() == Err(Error::Shutdown);
-                    // SAFETY: it does not return.
-                    unsafe { libc::_exit(if refused { 0 } else { 1 }) };
-                }
-                let mut status = 1;
-                // SAFETY: the process is a child of this one.
-                unsafe { libc::waitpid(child, &mut status, 0) };
-                tell.send(status).unwrap();
-            }
-        })
-        .create()
-        .unwrap();
-    fire_with_the_wheel_in(&place, wheel);
+    fire_with_itself(Options::new(), move |wheel, itself, _| {
+        // SAFETY: the child drops the wheel and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(itself);
+            std::thread::sleep(20 * MS);
+            let refused = wheel.now() == Err(Error::Shutdown);
+            // SAFETY: it does not return.
+            unsafe { libc::_exit(if refused { 0 } else { 1 }) };
+        }
+        let mut status = 1;
+        // SAFETY: the process is a child of this one.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        tell.send(status).unwrap();
+    });
     assert_eq!(told.recv(), Ok(0));
 }
 
@@ -630,10 +591,8 @@ fn another_thread_than_the_owner_is_refused() {
     });
     assert_eq!(wheel.stats().unwrap().live, 1);
     assert_eq!(owned.delete(timer), Ok(true));
-    assert_eq!(
-        manual().workers(1).create_owned().err(),
-        Some(Error::Invalid)
-    );
+    let wrong = manual().workers(1).create_owned();
+    assert_eq!(wrong.err(), Some(Error::Invalid));
 }
 
 #[test]
@@ -669,22 +628,19 @@ fn a_sender_sends_timers_to_whoever_owns_the_wheel_until_it_is_dropped() {
 #[test]
 fn an_owned_wheel_is_freed_wherever_it_is_dropped() {
     let fired = Arc::new(());
-    let of_handler = fired.clone();
-    let wheel = manual()
-        .handler(move |_, _| _ = &of_handler)
-        .create_owned()
-        .unwrap();
+    let with_handler = |fired: &Arc<()>| {
+        let kept = fired.clone();
+        manual().handler(move |_, _| _ = &kept)
+    };
+    let wheel = with_handler(&fired).create_owned().unwrap();
     let sender = wheel.sender();
     wheel.once(MS, 1).unwrap();
     let disowned = wheel.disown().unwrap();
     std::thread::spawn(move || drop(disowned)).join().unwrap();
     assert_eq!(Arc::strong_count(&fired), 1);
     assert_eq!(sender.send(MS, 1), Err(Error::Shutdown));
-    let of_handler = fired.clone();
-    let end = move || -> OwnedWheel {
-        let wheel = manual().handler(move |_, _| _ = &of_handler);
-        wheel.create_owned().unwrap()
-    };
-    std::thread::spawn(move || drop(end())).join().unwrap();
+    let options = with_handler(&fired);
+    let end = move || drop(options.create_owned().unwrap());
+    std::thread::spawn(end).join().unwrap();
     assert_eq!(Arc::strong_count(&fired), 1);
 }
