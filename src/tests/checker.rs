@@ -80,6 +80,10 @@ impl Futex {
         drop(self.lock.lock().unwrap());
         self.woken.notify_all();
     }
+    /// How a call waits on it.
+    pub fn waits(&self) -> impl Fn(&AtomicU64, u64) + '_ {
+        |word, seen| self.wait(word, seen)
+    }
 }
 
 /// A value of each execution. Not of size zero: its place tells it from others.

@@ -1,21 +1,20 @@
 //! The ends of what the core takes, and of the lives of a node: a handle of an earlier life acts
 //! on nothing, and no handle comes again.
 
-use super::{at, shape, Collect, Own, NUMBERS};
+use super::{at, awake, shape, Everywhere, NUMBERS};
 use crate::core::arm::How;
-use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::record::Link;
 use crate::core::state::{index_of, NEVER};
 use crate::core::ticks::{END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
-use crate::core::wheel::{Config, Wheel};
+use crate::core::wheel::Config;
 use crate::core::Error;
 use crate::sync::Ordering;
 
 #[test]
 fn a_wheel_out_of_range_is_refused() {
     let usual = shape(4, 8, 0);
-    let made = |config| Wheel::new(config).map(|_| ()).err();
+    let made = |config| Everywhere::new(config).map(|_| ()).err();
     for (levels, slot_bits) in [(1, 1), (1, 16), (3, 16), (6, 8), (8, 6)] {
         let last = Config {
             start_ns: END_OF_TIME - 1,
@@ -30,16 +29,13 @@ fn a_wheel_out_of_range_is_refused() {
     let tick = |tick_ns| Config { tick_ns, ..usual };
     assert_eq!(made(tick(SHORTEST_TICK)), None);
     assert_eq!(made(tick(LONGEST_TICK)), None);
-    for wrong in [
-        Config { limit: 0, ..usual },
-        tick(0),
-        tick(SHORTEST_TICK - 1),
-        tick(LONGEST_TICK + 1),
-        Config {
-            start_ns: END_OF_TIME,
-            ..usual
-        },
-    ] {
+    let wrong_ticks = [0, SHORTEST_TICK - 1, LONGEST_TICK + 1].map(tick);
+    let no_timers = Config { limit: 0, ..usual };
+    let too_late = Config {
+        start_ns: END_OF_TIME,
+        ..usual
+    };
+    for wrong in wrong_ticks.into_iter().chain([no_timers, too_late]) {
         assert_eq!(made(wrong), Some(Error::Invalid), "{wrong:?}");
     }
 }
@@ -54,26 +50,19 @@ fn a_timer_at_the_end_of_time() {
             tick_ns,
             ..shape(4, 8, 0)
         };
-        let w = Wheel::new(config).unwrap();
-        let own = &Own(1);
+        let w = Everywhere::new(config).unwrap();
+        let own = &awake(1);
         let last = (END_OF_TIME - 1) / tick_ns * tick_ns;
-        let h = w
-            .setup(own, Spec::default(), Some(last - 5 * tick_ns))
-            .unwrap();
-        let never = w.setup(own, Spec::default(), Some(END_OF_TIME)).unwrap();
+        let asked = last - 5 * tick_ns;
+        let [h, never] = [asked, END_OF_TIME].map(|ns| w.setup(own, Spec::default(), Some(ns)));
+        let [h, never] = [h, never].map(Result::unwrap);
         assert_eq!(w.due(never), Ok(Some(NEVER)));
         let due = w.due(h).unwrap().unwrap();
-        assert!(due >= last - 5 * tick_ns);
+        assert!(due >= asked);
         let mut fired = Vec::new();
         for now in [last - 6 * tick_ns, last, u64::MAX] {
             let mut drive = w.drive(0).unwrap();
-            assert!(drive.advance(
-                now,
-                Collect(|f: &Fired| {
-                    fired.push((f.handle, f.deadline_ns));
-                    true
-                }),
-            ));
+            fired.extend(drive.told(now, |f| (f.handle, f.deadline_ns)));
             assert_eq!(fired.is_empty(), now < due || due == NEVER);
         }
         assert_eq!(fired, if due == NEVER { vec![] } else { vec![(h, due)] });
@@ -81,17 +70,22 @@ fn a_timer_at_the_end_of_time() {
     }
 }
 
+/// A wheel with room for a number of timers.
+fn limited(limit: u32) -> Everywhere {
+    let config = Config {
+        limit,
+        ..shape(4, 8, 0)
+    };
+    Everywhere::new(config).unwrap()
+}
+
 /// A wheel that is full takes another timer once one is freed, whichever
 /// thread has freed it.
 #[test]
 fn a_limit_is_exact() {
     for limit in [1, 63, 64, 65, 200] {
-        let config = Config {
-            limit,
-            ..shape(4, 8, 0)
-        };
-        let w = Wheel::new(config).unwrap();
-        let [one, other] = [1, 2].map(Own);
+        let w = limited(limit);
+        let [one, other] = [1, 2].map(awake);
         let mut all = Vec::new();
         for n in 0..limit {
             let by = if n % 3 == 0 { &one } else { &other };
@@ -110,31 +104,25 @@ fn a_limit_is_exact() {
 
 #[test]
 fn c14_a_stale_handle_acts_on_nothing() {
-    let w = Wheel::new(shape(4, 6, 0)).unwrap();
-    let own = &Own(1);
+    let w = Everywhere::new(shape(4, 6, 0)).unwrap();
+    let own = &awake(1);
     let make = || w.setup(own, Spec::default(), None).unwrap();
     let a = make();
     assert_eq!(w.arm(own, a, 5, How::Always), Ok(false));
     assert_eq!(w.free(own, a), Ok(true));
     // Neither is a name with another flag, index or generation; while the node
     // is free and while it is another timer's.
-    let wrongs = [
-        vec![a, 0, u64::MAX, 1, 2, 3, 1 << 63],
-        (0..64).map(|bit| a ^ 1 << bit).collect(),
-    ];
+    let mut wrongs = vec![a, 0, u64::MAX, 1, 2, 3, 1 << 63];
+    wrongs.extend((0..64).map(|bit| a ^ 1 << bit));
     for again in [false, true] {
         let b = again.then(make).unwrap_or(a);
-        for &wrong in wrongs
-            .iter()
-            .flatten()
-            .filter(|&&wrong| !again || wrong != b)
-        {
+        for wrong in wrongs.iter().copied() {
+            if again && wrong == b {
+                continue;
+            }
             let stale = Error::Stale as i32;
-            assert_eq!(
-                w.arm(own, wrong, 5, How::Always),
-                Err(Error::Stale),
-                "{wrong:x} {b:x}"
-            );
+            let armed = w.arm(own, wrong, 5, How::Always);
+            assert_eq!(armed, Err(Error::Stale), "{wrong:x} {b:x}");
             assert_eq!(w.arm_at(own, wrong, at(77)), stale);
             assert_eq!(w.cancel(own, wrong, false), Err(Error::Stale));
             assert_eq!(w.cancel_plain(own, wrong), stale);
@@ -153,8 +141,8 @@ fn c14_a_stale_handle_acts_on_nothing() {
 #[test]
 fn c14_the_generations_of_a_node_are_used_up() {
     const LIVES: u32 = 1 << 19;
-    let w = Wheel::new(shape(4, 6, 0)).unwrap();
-    let own = &Own(1);
+    let w = Everywhere::new(shape(4, 6, 0)).unwrap();
+    let own = &awake(1);
     let first = w.setup(own, Spec::default(), None).unwrap();
     let mut last = first;
     for _ in 0..LIVES {
@@ -181,12 +169,8 @@ fn c14_the_generations_of_a_node_are_used_up() {
 #[test]
 fn a_limit_of_one_outlives_its_node() {
     const LIVES: u32 = 1 << 19;
-    let config = Config {
-        limit: 1,
-        ..shape(4, 6, 0)
-    };
-    let w = Wheel::new(config).unwrap();
-    let own = &Own(1);
+    let w = limited(1);
+    let own = &awake(1);
     let first = w.setup(own, Spec::default(), None).unwrap();
     assert_eq!(w.free(own, first), Ok(false));
     // The last of its high parts.

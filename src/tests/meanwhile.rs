@@ -1,7 +1,10 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::{at, most_note_bytes, result, scarce, shape, Collect, Inside, Own, Waking, NUMBERS};
+use super::{
+    at, awake, cases, most_note_bytes, result, scarce, shape, Collect, Everywhere, Inside, Waking,
+    NUMBERS,
+};
 use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
@@ -17,12 +20,12 @@ use crate::core::{BATCH, LANES, SETTLE};
 use std::cell::{Cell, RefCell};
 
 /// A wheel in which callbacks end by `finish`.
-fn wheel() -> Box<Wheel> {
+fn wheel() -> Everywhere {
     let config = Config {
         pooled: true,
         ..shape(4, 8, 0)
     };
-    Wheel::new(config).unwrap()
+    Everywhere::new(config).unwrap()
 }
 
 /// With a callback, which the test ends by `finish`.
@@ -34,12 +37,12 @@ fn called() -> Spec {
 }
 
 /// A wheel that the thread 1 owns.
-fn owned() -> Box<Wheel> {
+fn owned() -> Everywhere {
     let config = Config {
-        owner: Some(Own(1).identity()),
+        owner: Some(awake(1).identity()),
         ..shape(4, 8, 0)
     };
-    Wheel::new(config).unwrap()
+    Everywhere::new(config).unwrap()
 }
 
 /// A timer with a callback at each period of these ticks, each of which is made up for.
@@ -62,27 +65,46 @@ fn resting(w: &Wheel) -> Handle {
 }
 
 fn make(w: &Wheel, spec: Spec, tick: Option<u64>) -> Handle {
-    w.setup(&Own(1), spec, tick.map(at)).unwrap()
+    w.setup(&awake(1), spec, tick.map(at)).unwrap()
 }
 
 /// The thread 1 arms a timer: whether that was pending.
 fn arm(w: &Wheel, timer: Handle, tick: u64) -> bool {
-    w.arm(&Own(1), timer, at(tick), How::Always).unwrap()
+    w.arm(&awake(1), timer, at(tick), How::Always).unwrap()
+}
+
+/// A thread arms a timer by the short way or the long one.
+fn arm_either_way(
+    w: &Wheel,
+    by: &impl Caller,
+    timer: Handle,
+    tick: u64,
+    short: bool,
+) -> Result<bool, Error> {
+    match short {
+        true => result(w.arm_at(by, timer, at(tick))),
+        false => w.arm(by, timer, at(tick), How::Always),
+    }
 }
 
 /// The thread 1 cancels a timer that is pending.
 fn cancel(w: &Wheel, timer: Handle) {
-    assert_eq!(w.cancel(&Own(1), timer, false), Ok(true));
+    assert_eq!(w.cancel(&awake(1), timer, false), Ok(true));
 }
 
 /// The thread 1 ends a callback.
 fn finish(w: &Wheel, timer: Handle) {
-    w.finish(&Own(1), timer, || ());
+    w.finish(&awake(1), timer, || ());
 }
 
 /// Shows each timer that an advance fires to `take`, which says whether there is room for more.
 fn advance(w: &Wheel, now: u64, take: impl FnMut(&Fired) -> bool) {
     w.drive(0).unwrap().advance(now, Collect(take));
+}
+
+/// What an advance fires, in the words of `tell`.
+fn told<T>(w: &Wheel, now: u64, tell: impl FnMut(&Fired) -> T) -> Vec<T> {
+    w.drive(0).unwrap().told(now, tell)
 }
 
 /// What an advance to `tick` fires, `most` at the most.
@@ -135,7 +157,7 @@ fn a_sleep_in_the_middle_of_a_tick() {
 fn a_sweep_in_the_middle_of_an_arm() {
     for again in [false, true] {
         let w = wheel();
-        let third = &Own(2);
+        let third = &awake(2);
         let h = w.setup(third, Spec::default(), None).unwrap();
         asleep(&w);
         let sweeps = Waking(Ok(1), || {
@@ -169,17 +191,6 @@ fn an_arm_in_the_middle_of_falling_asleep() {
     assert_eq!(woken.get(), 0, "woken, although it looks in any case");
 }
 
-/// Each order of a drain in the middle of an arm: whether the timer was pending, and
-/// whether the drain has come to it.
-const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
-
-/// A wheel with two timers: one is pending, the other one if `was` says so.
-fn two_timers(was: bool) -> (Box<Wheel>, [Handle; 2]) {
-    let w = wheel();
-    let timers = [Some(1000), was.then_some(900)].map(|due| make(&w, Spec::default(), due));
-    (w, timers)
-}
-
 /// Calls `arm`, in the middle of which a drain takes `most` timers. The answer, and
 /// these timers.
 fn drain_during<R>(
@@ -193,20 +204,15 @@ fn drain_during<R>(
     (arm(&Waking(Ok(1), &drain)), given.take())
 }
 
-/// Race 4: the drain comes between arm.exchange and arm.check. The short way pushes, and finds the
-/// gate closed.
+/// Race 4: the drain comes between arm.exchange and arm.check, to a timer that was pending or not,
+/// and takes it or not. The short way pushes, and finds the gate closed.
 #[test]
 fn a_drain_in_the_middle_of_an_arm() {
-    for (short, (was, reached)) in [false, true]
-        .into_iter()
-        .flat_map(|s| ORDERS.map(|o| (s, o)))
-    {
-        let (w, both) = two_timers(was);
+    for [short, was, reached] in cases() {
+        let w = wheel();
+        let both = [Some(1000), was.then_some(900)].map(|due| make(&w, Spec::default(), due));
         let (taken, h) = (1 + usize::from(reached), both[1]);
-        let (answer, given) = drain_during(&w, taken, |c| match short {
-            true => result(w.arm_at(c, h, at(10))),
-            false => w.arm(c, h, at(10), How::Always),
-        });
+        let (answer, given) = drain_during(&w, taken, |c| arm_either_way(&w, c, h, 10, short));
         let (want, rest) = match (was, reached) {
             (_, true) => (Ok(was), vec![]),
             (true, false) => (Ok(true), vec![h]),
@@ -216,7 +222,7 @@ fn a_drain_in_the_middle_of_an_arm() {
         assert_eq!(given, both[..taken]);
         assert_eq!(drained(&w, 9), rest);
         assert_eq!((w.due(h), w.pending(NUMBERS)), (Ok(None), 0));
-        assert_eq!(w.arm_at(&Own(1), h, at(20)), Error::Shutdown as i32);
+        assert_eq!(w.arm_at(&awake(1), h, at(20)), Error::Shutdown as i32);
     }
 }
 
@@ -275,7 +281,7 @@ fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
 #[test]
 fn a_timer_that_is_cancelled_at_once_needs_one_note() {
     let w = wheel();
-    let own = &Own(1);
+    let own = &awake(1);
     let h = resting(&w);
     for tick in 1..900 {
         assert_eq!(w.arm_at(own, h, at(tick + 1000)), 0);
@@ -295,7 +301,7 @@ fn arms_that_rely_on_a_note() {
     let w = wheel();
     let h = resting(&w);
     for n in 0..100_000 {
-        let own = &Own(1 + n % 2);
+        let own = &awake(1 + n % 2);
         w.arm(own, h, at(200_000 - u64::from(n)), How::Always)
             .unwrap();
         if n % 3 == 0 {
@@ -318,7 +324,7 @@ fn arms_that_rely_on_a_note() {
 #[test]
 fn calls_of_a_thread_without_a_number() {
     let w = wheel();
-    let own = &Own(1);
+    let own = &awake(1);
     let h = due(&w, 895);
     assert_eq!(fired(&w, 0, 9), []);
     let stranger = &Waking(Err(Error::Threads), || ());
@@ -378,32 +384,30 @@ impl<F: FnOnce(), G: Fn()> Caller for Interrupted<F, G> {
 /// and the timer gets a period. The timer is due now.
 #[test]
 fn a_period_and_a_long_step_in_the_middle_of_an_arm() {
-    for gets_period in [false, true] {
-        for relies in [false, true] {
-            let w = wheel();
-            let h = make(&w, called(), Some(9));
-            if relies {
-                assert_eq!(fired(&w, 0, 9), []);
-            }
-            cancel(&w, h);
-            let now = 2 * STEP;
-            let steps = || {
-                // If the link names a tick, the hand passes it.
-                assert_eq!(fired(&w, now, 9), []);
-                if !relies {
-                    asleep(&w);
-                }
-            };
-            let period = || {
-                if gets_period {
-                    w.set_period(h, at(1000)).unwrap();
-                }
-            };
-            let armed = Interrupted(Cell::new(Some(steps)), period);
-            assert_eq!(w.arm(&armed, h, at(266), How::Always), Ok(false));
-            assert!(w.due(h).unwrap().unwrap() <= at(now));
-            assert_eq!(fired(&w, now + 1, 9), [h], "{gets_period} {relies}");
+    for [gets_period, relies] in cases() {
+        let w = wheel();
+        let h = make(&w, called(), Some(9));
+        if relies {
+            assert_eq!(fired(&w, 0, 9), []);
         }
+        cancel(&w, h);
+        let now = 2 * STEP;
+        let steps = || {
+            // If the link names a tick, the hand passes it.
+            assert_eq!(fired(&w, now, 9), []);
+            if !relies {
+                asleep(&w);
+            }
+        };
+        let period = || {
+            if gets_period {
+                w.set_period(h, at(1000)).unwrap();
+            }
+        };
+        let armed = Interrupted(Cell::new(Some(steps)), period);
+        assert_eq!(w.arm(&armed, h, at(266), How::Always), Ok(false));
+        assert!(w.due(h).unwrap().unwrap() <= at(now));
+        assert_eq!(fired(&w, now + 1, 9), [h], "{gets_period} {relies}");
     }
 }
 
@@ -418,7 +422,7 @@ fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
     assert_eq!(w.arm_at(&sweeps, h, at(50)), 1);
     assert_eq!(w.due(h), Ok(None));
     // What the sweep has passed is not counted on.
-    assert_eq!(w.arm_at(&Own(1), h, at(300)), 0);
+    assert_eq!(w.arm_at(&awake(1), h, at(300)), 0);
     assert_eq!(fired(&w, 299, 9), []);
     assert_eq!(fired(&w, 300, 9), [h]);
 }
@@ -427,32 +431,26 @@ fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
 /// the note, fires and sleeps again before that thread goes on. The arm ends all the same.
 #[test]
 fn a_driver_that_is_always_faster() {
-    for short in [false, true] {
-        for relies in [false, true] {
-            let w = wheel();
-            let h = resting(&w);
+    for [short, relies] in cases() {
+        let w = wheel();
+        let h = resting(&w);
+        asleep(&w);
+        let (wakes, all) = (Cell::new(0), RefCell::new(Vec::new()));
+        let drives = || {
+            wakes.set(wakes.get() + 1);
+            assert!(wakes.get() < 9, "it goes round and round");
+            all.borrow_mut().extend(fired(&w, 12, 9));
             asleep(&w);
-            let (wakes, all) = (Cell::new(0), RefCell::new(Vec::new()));
-            let drives = || {
-                wakes.set(wakes.get() + 1);
-                assert!(wakes.get() < 9, "it goes round and round");
-                all.borrow_mut().extend(fired(&w, 12, 9));
-                asleep(&w);
-            };
-            if relies {
-                // On the note of another thread.
-                w.arm(&Own(2), h, at(STEP + 5), How::Always).unwrap();
-                assert_eq!(w.cancel(&Own(2), h, false), Ok(true));
-            }
-            let arms = Waking(Ok(1), drives);
-            let was = match short {
-                true => w.arm_at(&arms, h, at(10)) == 1,
-                false => w.arm(&arms, h, at(10), How::Always).unwrap(),
-            };
-            assert!(!was);
-            assert_eq!(all.into_inner(), [h]);
-            assert_eq!(w.due(h), Ok(None));
+        };
+        if relies {
+            // On the note of another thread.
+            w.arm(&awake(2), h, at(STEP + 5), How::Always).unwrap();
+            assert_eq!(w.cancel(&awake(2), h, false), Ok(true));
         }
+        let armed = arm_either_way(&w, &Waking(Ok(1), drives), h, 10, short);
+        assert_eq!(armed, Ok(false));
+        assert_eq!(all.into_inner(), [h]);
+        assert_eq!(w.due(h), Ok(None));
     }
 }
 
@@ -460,7 +458,7 @@ fn a_driver_that_is_always_faster() {
 #[test]
 fn no_memory_in_an_arm() {
     let w = wheel();
-    let own = &Own(1);
+    let own = &awake(1);
     // For the chunks of notes, for the node.
     for granted in [0, 1] {
         let setup = || w.setup(own, Spec::default(), Some(at(9)));
@@ -473,7 +471,7 @@ fn no_memory_in_an_arm() {
         assert_eq!(w.arm_at(own, h, at(13)), 0);
         assert!(arm(&w, h, 12));
         // The chunks of several threads are mapped at once.
-        assert_eq!(w.arm_at(&Own(2), h, at(11)), 1);
+        assert_eq!(w.arm_at(&awake(2), h, at(11)), 1);
         assert_eq!(fired(&w, 11, 9), [h]);
     });
 }
@@ -487,7 +485,7 @@ fn an_arm_that_relies_has_memory_for_a_note() {
     // The reason is a note, and then an entry.
     for n in [2, 3] {
         assert!(!w.inboxes.is_ready(n));
-        assert_eq!(w.arm(&Own(n), h, at(10), How::Always), Ok(true));
+        assert_eq!(w.arm(&awake(n), h, at(10), How::Always), Ok(true));
         assert!(w.inboxes.is_ready(n));
         assert_eq!(fired(&w, 0, 9), []);
     }
@@ -501,11 +499,10 @@ fn a_callback_takes_the_short_way_without_a_chunk() {
     let w = wheel();
     let t = resting(&w);
     due(&w, 1);
-    advance(&w, at(1), |_| {
+    told(&w, at(1), |_| {
         for (tick, was) in [(300, 0), (400, 1), (200, 1)] {
             assert_eq!(w.arm_at(&Inside::<true>(2), t, at(tick)), was);
         }
-        true
     });
     assert!(!w.inboxes.is_ready(2));
     assert_eq!((notes(&w), w.entries()), (1, 1));
@@ -559,11 +556,7 @@ fn a_drain_after_a_period_was_held_up() {
         if moved {
             assert!(arm(&w, h, 25));
         }
-        let mut missed = Vec::new();
-        w.drive(0).unwrap().drain(|f| {
-            missed.push(f.missed);
-            true
-        });
+        let missed = w.drive(0).unwrap().handed(|f| f.missed);
         assert_eq!(missed, [u32::from(!moved)]);
     }
 }
@@ -574,13 +567,12 @@ fn a_drain_after_a_period_was_held_up() {
 fn an_arm_in_a_callback_hides_no_slot() {
     let w = wheel();
     let [third, second, first] = [400, 300, 250].map(|tick| due(&w, tick));
-    let (mut all, mut later) = (Vec::new(), None);
-    advance(&w, at(1000), |f| {
+    let mut later = None;
+    let all = told(&w, at(1000), |f| {
         if f.handle == first {
             later = Some(due(&w, 1008));
         }
-        all.push(f.handle);
-        true
+        f.handle
     });
     assert_eq!(all, [first, second, third]);
     assert_eq!(fired(&w, 1008, 9), [later.unwrap()]);
@@ -597,13 +589,11 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
     assert_eq!(fired(&w, 3, 9), []);
     // The last tick of the first step.
     let last = due(&w, STEP + 3);
-    let mut all = Vec::new();
-    advance(&w, at(STEP + 4), |f| {
+    let all = told(&w, at(STEP + 4), |f| {
         if f.handle == last {
             finish(&w, h);
         }
-        all.push(f.handle);
-        true
+        f.handle
     });
     assert_eq!(all, [last, h]);
 }
@@ -831,7 +821,7 @@ fn a_collection_that_stops_and_the_order_of_ticks() {
     let n = 3 * BATCH as u64;
     for cookie in 1..=n {
         // By three threads; the last note is the earliest.
-        let own = &Own(1 + (cookie % 3) as Thread);
+        let own = &awake(1 + (cookie % 3) as Thread);
         let spec = Spec {
             cookie,
             ..Spec::default()
@@ -843,7 +833,7 @@ fn a_collection_that_stops_and_the_order_of_ticks() {
     let h = due(&w, n);
     assert!(!w.drive(0).unwrap().advance(at(2 * n), &enough));
     // Armed while the rest of the notes is left, and after the goal was announced.
-    assert_eq!(w.arm(&Own(2), h, at(n), How::Always), Ok(true));
+    assert_eq!(w.arm(&awake(2), h, at(n), How::Always), Ok(true));
     let mut last = n - 1;
     let mut cookies = Vec::new();
     for _ in 0..n + 2 {
@@ -874,10 +864,9 @@ fn a_burst_that_is_held_up_for_long() {
     finish(&w, h);
     let (mut periods, mut last) = (0, 0);
     for now in 0..50 {
-        advance(&w, at(11 + 41 * PERIOD + now), |f| {
+        told(&w, at(11 + 41 * PERIOD + now), |f| {
             periods += 1 + f.missed;
             last = f.deadline_ns;
-            true
         });
         finish(&w, h);
     }
@@ -899,12 +888,8 @@ fn more_periods_left_out_than_are_counted() {
     }
     assert_eq!(fired(&w, (1 << 28) + 1, 9), []);
     finish(&w, h);
-    let mut missed = 0;
-    advance(&w, at((1 << 28) + 2), |f| {
-        missed = f.missed;
-        true
-    });
-    assert_eq!(missed, u32::MAX);
+    let missed = told(&w, at((1 << 28) + 2), |f| f.missed);
+    assert_eq!(missed, [u32::MAX]);
     assert!(w.shared.count.missed.get() >= VALUE);
 }
 
@@ -916,9 +901,9 @@ fn a_node_whose_generation_is_0() {
         salt: u64::from(0_u32.wrapping_sub(first_generation(1, 64)) & GEN_MASK),
         ..shape(4, 8, (1 << 38) - 1)
     };
-    let w = Wheel::new(config).unwrap();
+    let w = Everywhere::new(config).unwrap();
     let first = due(&w, 1 << 38);
-    assert_eq!(w.free(&Own(1), first), Ok(true));
+    assert_eq!(w.free(&awake(1), first), Ok(true));
     assert_eq!(fired(&w, (1 << 38) + 1, 9), []);
     let second = resting(&w);
     assert_eq!(index_of(first), index_of(second));
@@ -935,7 +920,7 @@ fn a_stopped_arm_and_a_generation_that_has_wrapped() {
     let last = Cell::new(first);
     let stopped = interrupted(|| {
         for _ in 0..LIVES {
-            w.free(&Own(1), last.get()).unwrap();
+            w.free(&awake(1), last.get()).unwrap();
             last.set(resting(&w));
         }
         assert!(!arm(&w, last.get(), 1000));
@@ -952,7 +937,7 @@ fn a_stopped_arm_and_a_generation_that_has_wrapped() {
 #[test]
 fn an_arm_that_relies_keeps_its_deadline() {
     let w = wheel();
-    let own = &Own(2);
+    let own = &awake(2);
     let t = w.setup(own, Spec::default(), Some(at(5))).unwrap();
     let first = w.setup(own, Spec::default(), None).unwrap();
     assert_eq!(fired(&w, 0, 9), []);
@@ -963,12 +948,7 @@ fn an_arm_that_relies_keeps_its_deadline() {
         assert_eq!(fired(&w, 12, 1), [first]);
     });
     assert_eq!(w.arm(&relies, t, at(10), How::Always), Ok(false));
-    let mut due = None;
-    advance(&w, at(12), |f| {
-        due = Some(f.deadline_ns);
-        true
-    });
-    assert_eq!(due, Some(at(10)));
+    assert_eq!(told(&w, at(12), |f| f.deadline_ns), [at(10)]);
 }
 
 /// A burst with a period of one tick, whose callback has run from tick 1 to tick 10.
@@ -986,7 +966,7 @@ fn burst_that_is_behind(w: &Wheel) -> Handle {
 fn a_burst_that_its_callback_has_held_up() {
     for most in [1, 4, 99] {
         let w = wheel();
-        let other = Own(2);
+        let other = awake(2);
         let t = burst_that_is_behind(&w);
         let mut left: Vec<_> = (2..=10).map(at).rev().collect();
         while !left.is_empty() {
@@ -1045,6 +1025,6 @@ fn a_burst_that_its_owner_moves() {
     for case in [(3, 11), (3, 20), (3, 300), (99, 11), (99, 20), (99, 300)] {
         let w = owned();
         let t = make(&w, burst(1), Some(1));
-        moved_in_its_callback(&w, t, &Own(1), case, || ());
+        moved_in_its_callback(&w, t, &awake(1), case, || ());
     }
 }

@@ -52,21 +52,59 @@ impl Drive<'_> {
     pub fn fall_asleep(&mut self, set: impl FnMut(u64)) {
         self.sleep(Sleeper::System, || false, set);
     }
+
+    /// What an advance fires, in the words of `tell`.
+    pub fn told<T>(&mut self, now_ns: u64, mut tell: impl FnMut(&Fired) -> T) -> Vec<T> {
+        let mut all = Vec::new();
+        let take = |f: &Fired| {
+            all.push(tell(f));
+            true
+        };
+        assert!(self.advance(now_ns, Collect(take)));
+        all
+    }
+
+    /// What a drain hands back, in the words of `tell`.
+    pub fn handed<T>(&mut self, mut tell: impl FnMut(&Fired) -> T) -> Vec<T> {
+        let mut all = Vec::new();
+        assert!(self.drain(|f| {
+            all.push(tell(f));
+            true
+        }));
+        all
+    }
+}
+
+/// A wheel that all threads use. In a box: the stacks of the model checkers' threads are small.
+pub(crate) struct Everywhere(Box<Wheel>);
+
+// SAFETY: each thread has a number of its own.
+unsafe impl Send for Everywhere {}
+// SAFETY: as above.
+unsafe impl Sync for Everywhere {}
+
+impl Everywhere {
+    /// As [`Wheel::make`].
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let mut place = Box::<Wheel>::new_uninit();
+        // SAFETY: zeroed, and made before it is used.
+        unsafe {
+            place.as_mut_ptr().write_bytes(0, 1);
+            Wheel::make(place.as_mut_ptr(), config)?;
+            Ok(Everywhere(place.assume_init()))
+        }
+    }
+}
+
+impl std::ops::Deref for Everywhere {
+    type Target = Wheel;
+    fn deref(&self) -> &Wheel {
+        &self.0
+    }
 }
 
 /// Functions of a wheel that only tests call.
 impl Wheel {
-    /// As [`Wheel::make`]. In a box: the stacks of the model checkers' threads are small.
-    pub fn new(config: Config) -> Result<Box<Self>, Error> {
-        let mut place = Box::<Self>::new_uninit();
-        // SAFETY: zeroed, and made before it is used.
-        unsafe {
-            place.as_mut_ptr().write_bytes(0, 1);
-            Self::make(place.as_mut_ptr(), config)?;
-            Ok(place.assume_init())
-        }
-    }
-
     /// Whether an advance would find nothing to do.
     pub fn nothing_due(&self, now_ns: u64) -> bool {
         self.drive(0).is_ok_and(|drive| {
@@ -87,6 +125,18 @@ impl Wheel {
         Ok(drive.advance(now_ns, sink))
     }
 
+    /// What such an advance fires, in the words of `tell`.
+    #[cfg(loom)]
+    pub fn told<T>(&self, now_ns: u64, mut tell: impl FnMut(&Fired) -> T) -> Vec<T> {
+        let mut all = Vec::new();
+        let take = |f: &Fired| {
+            all.push(tell(f));
+            true
+        };
+        assert_eq!(self.advance(now_ns, Collect(take)), Ok(true));
+        all
+    }
+
     /// Entries in buckets, as of the last sweep or sleep.
     pub fn entries(&self) -> u64 {
         self.shared.count.entries.get()
@@ -96,6 +146,11 @@ impl Wheel {
     pub fn nodes(&self) -> u64 {
         self.slab.indices(0).count() as u64
     }
+}
+
+/// All answers to a number of questions.
+pub(crate) fn cases<const N: usize>() -> impl Iterator<Item = [bool; N]> {
+    (0..1_u32 << N).map(|bits| std::array::from_fn(|n| bits >> (N - 1 - n) & 1 != 0))
 }
 
 /// A sink of events.
@@ -125,25 +180,6 @@ pub(crate) const NUMBERS: Thread = if cfg!(loom) {
 } else {
     8
 };
-
-/// A thread with a number, and no driver to wake.
-#[derive(Clone, Copy)]
-pub(crate) struct Own(pub Thread);
-
-impl Caller for Own {
-    fn thread(&self) -> Result<Thread, Error> {
-        Ok(self.0)
-    }
-    fn thread_at_hand(&self) -> Thread {
-        self.0
-    }
-    fn threads(&self) -> Thread {
-        NUMBERS
-    }
-    fn wake_driver(&self) -> Kick {
-        Kick::Yes
-    }
-}
 
 /// The thread that drives, inside of a callback. `SHORT`: the thread must not take the long way to
 /// arm, which alone asks for the number in this way.
@@ -187,6 +223,11 @@ impl<F: Fn()> Caller for Waking<F> {
         self.1();
         Kick::Yes
     }
+}
+
+/// A thread with a number, whose driver does not sleep.
+fn awake(number: Thread) -> Waking<fn()> {
+    Waking(Ok(number), || ())
 }
 
 /// The answer of a short call, in the form in which the long calls answer.

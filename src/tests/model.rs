@@ -38,13 +38,13 @@ mod step;
 mod stopped;
 
 use super::checker::{at, called, shape, Futex};
-use super::{Collect, Waking};
+use super::{Everywhere, Waking};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::record::{Link, Reason};
 use crate::core::state::{index_of, Handle, NEVER};
-use crate::core::wheel::{Config, Wheel};
+use crate::core::wheel::Config;
 use crate::core::Error;
 use crate::core::Thread;
 use crate::sync::{stopped_before, AtomicU64, Ordering};
@@ -56,15 +56,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64 as Count};
 
 /// A wheel, the alarm of its driver, and what has fired.
 struct World {
-    wheel: Box<Wheel>,
+    wheel: Everywhere,
     alarm: Alarm,
     fired: AtomicU64,
 }
-
-// SAFETY: each thread uses its own number.
-unsafe impl Send for World {}
-// SAFETY: as above.
-unsafe impl Sync for World {}
 
 impl World {
     fn new(levels: u32, slot_bits: u32, start: u64) -> World {
@@ -73,7 +68,7 @@ impl World {
 
     fn of(config: Config) -> World {
         World {
-            wheel: Wheel::new(config).unwrap(),
+            wheel: Everywhere::new(config).unwrap(),
             alarm: Alarm::new(),
             fired: AtomicU64::new(0),
         }
@@ -114,18 +109,14 @@ impl World {
     /// The driver takes the notes. From then on links name ticks.
     fn collect(&self) {
         let mut drive = self.wheel.drive(0).unwrap();
-        assert!(drive.advance(self.wheel.hand_ns(), Collect(|_: &Fired| panic!("early"))));
+        let fired = drive.told(self.wheel.hand_ns(), |f| f.handle);
+        assert_eq!(fired, [], "early");
     }
 
     /// How many fire by `target`.
     fn advance(&self, target: u64) -> u64 {
-        let mut n = 0;
-        let take = |f: &Fired| {
-            assert!(f.deadline_ns <= at(target), "early");
-            n += 1;
-            true
-        };
-        self.wheel.advance(at(target), Collect(take)).unwrap();
+        let in_time = |f: &Fired| assert!(f.deadline_ns <= at(target), "early");
+        let n = self.wheel.told(at(target), in_time).len() as u64;
         self.fired.fetch_add(n, Ordering::Relaxed);
         n
     }
@@ -134,10 +125,21 @@ impl World {
         self.fired.load(Ordering::Relaxed)
     }
 
+    /// An advance to `tick`, by which `number` timers have fired in all.
+    fn have_fired(&self, number: u64, tick: u64) {
+        self.advance(tick);
+        assert_eq!(self.fired(), number, "late or lost");
+    }
+
+    /// What is pending fires at `tick`, and not before.
+    fn fires_at(&self, tick: u64) {
+        assert_eq!(self.advance(tick - 1), 0, "early");
+        assert_eq!(self.advance(tick), 1, "late or lost");
+    }
+
     fn arm(&self, n: Thread, timer: Handle, tick: u64) -> bool {
-        self.wheel
-            .arm(&self.own(n), timer, at(tick), How::Always)
-            .unwrap()
+        let was = self.wheel.arm(&self.own(n), timer, at(tick), How::Always);
+        was.unwrap()
     }
 
     /// The short way to arm.
@@ -308,49 +310,68 @@ trait Part: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> Part for F {}
 
+/// What the threads of a test share.
+trait Shared: Send + Sync + 'static {}
+
+impl<W: Send + Sync + 'static> Shared for W {}
+
+/// What a thread of a test leaves.
+trait Left: Send + 'static {}
+
+impl<A: Send + 'static> Left for A {}
+
 /// `f` and `g` at the same time in a world of `make`; then `end` judges.
-fn duel<W, A, B>(
+fn duel<W: Shared, A: Left, B: Left>(
     make: impl Fn() -> W + Part,
     f: impl Fn(&W) -> A + Part,
     g: impl Fn(&W) -> B + Part,
     end: impl Fn(&W, A, B) + Part,
-) where
-    W: Send + Sync + 'static,
-    A: Send + 'static,
-    B: Send + 'static,
-{
+) {
     duel_to(None, make, f, g, end);
 }
 
+/// How a test arms a timer: by the long way or the short one.
+type Arm = fn(&World, Thread, Handle, u64) -> bool;
+
+/// A duel for each way to arm, with which `f` arms the timer of `make`.
+fn duels_of_arms<A: Left, B: Left>(
+    make: impl Fn() -> (World, Handle) + Part,
+    f: impl Fn(&World, Handle, Arm) -> A + Part,
+    g: impl Fn(&World, Handle) -> B + Part,
+    end: impl Fn(&World, Handle, A, B) + Part,
+) {
+    let ways: [Arm; 2] = [World::arm, World::short_arm];
+    for arm in ways {
+        duel(
+            make,
+            move |(w, t)| f(w, *t, arm),
+            move |(w, t)| g(w, *t),
+            move |(w, t), a, b| end(w, *t, a, b),
+        );
+    }
+}
+
 /// `f` and `g` at the same time, to a number of preemptions.
-fn duel_to<W, A, B>(
+fn duel_to<W: Shared, A: Left, B: Left>(
     preemptions: Option<usize>,
     make: impl Fn() -> W + Part,
     f: impl Fn(&W) -> A + Part,
     g: impl Fn(&W) -> B + Part,
     end: impl Fn(&W, A, B) + Part,
-) where
-    W: Send + Sync + 'static,
-    A: Send + 'static,
-    B: Send + 'static,
-{
+) {
     let first = with_another(preemptions, make, f, g, end);
     let second = with_another(preemptions, make, g, f, move |w, b, a| end(w, a, b));
     report(first + second);
 }
 
 /// `first`, the thread of the test, at the same time as another one.
-fn with_another<W, A, B>(
+fn with_another<W: Shared, A: Left, B>(
     preemptions: Option<usize>,
     make: impl Fn() -> W + Part,
     other: impl Fn(&W) -> A + Part,
     first: impl Fn(&W) -> B + Part,
     end: impl Fn(&W, A, B) + Part,
-) -> Explored
-where
-    W: Send + Sync + 'static,
-    A: Send + 'static,
-{
+) -> Explored {
     explore(preemptions, move || {
         let w = Arc::new(make());
         let v = w.clone();
@@ -361,19 +382,14 @@ where
 }
 
 /// `f` and `g` at the same time as `first`, the thread of the test.
-fn with_two_others<W, A, B, C>(
+fn with_two_others<W: Shared, A: Left, B: Left, C>(
     preemptions: Option<usize>,
     make: impl Fn() -> W + Part,
     f: impl Fn(&W) -> A + Part,
     g: impl Fn(&W) -> B + Part,
     first: impl Fn(&W) -> C + Part,
     end: impl Fn(&W, A, B, C) + Part,
-) -> Explored
-where
-    W: Send + Sync + 'static,
-    A: Send + 'static,
-    B: Send + 'static,
-{
+) -> Explored {
     explore(preemptions, move || {
         let w = Arc::new(make());
         let (v, x) = (w.clone(), w.clone());
@@ -384,10 +400,20 @@ where
     })
 }
 
+/// A world, after `f` has done something with it.
+fn after<W, R>(world: W, f: impl FnOnce(&W) -> R) -> W {
+    f(&world);
+    world
+}
+
 /// A world with one timer, which is armed if `due` says so.
 fn one(due: Option<u64>) -> (World, Handle) {
+    one_of(Spec::default(), due)
+}
+
+fn one_of(spec: Spec, due: Option<u64>) -> (World, Handle) {
     let w = World::new(2, 1, 0);
-    let t = w.timer(due);
+    let t = w.make(spec, due);
     (w, t)
 }
 
@@ -401,16 +427,18 @@ fn assert_apart(w: &World, made: &[Handle]) {
 }
 
 /// The second thread has its chunks, too. Otherwise it would not arm by the short way.
-fn with_chunks((w, t): (World, Handle)) -> (World, Handle) {
-    w.wheel.inboxes.reserve(2).unwrap();
-    (w, t)
+fn with_chunks(start: (World, Handle)) -> (World, Handle) {
+    after(start, |(w, _)| w.wheel.inboxes.reserve(2).unwrap())
 }
 
 /// A world with one timer, which has an entry in the wheel.
 fn placed(due: u64) -> (World, Handle) {
-    let (w, t) = with_chunks(one(Some(due)));
-    w.collect();
-    (w, t)
+    after(with_chunks(one(Some(due))), |(w, _)| w.collect())
+}
+
+/// A world with one timer, which rests, and has an entry in the wheel.
+fn resting(due: u64) -> (World, Handle) {
+    after(placed(due), |(w, t)| assert!(w.cancel(0, *t)))
 }
 
 /// Both: the timer has a note, or an entry.
@@ -449,12 +477,7 @@ fn marked(cookie: u64) -> Spec {
 
 /// How many a drain hands back.
 fn drained(w: &World) -> u64 {
-    let mut handed = 0;
-    assert!(w.wheel.drive(0).unwrap().drain(|_| {
-        handed += 1;
-        true
-    }));
-    handed
+    w.wheel.drive(0).unwrap().handed(|_| ()).len() as u64
 }
 
 /// Memory that is no atomic: two accesses that are not ordered fail the test.

@@ -19,7 +19,7 @@ mod storm;
 mod watch;
 
 use super::checker::{at, called, func, shape, thread, Futex, Waker, TICK_BITS};
-use super::{result, Rng, Waking, NUMBERS};
+use super::{awake, result, Everywhere, Rng, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -84,6 +84,11 @@ fn run(scheduler: impl Scheduler + 'static, f: &Arc<impl Fn() + Send + Sync + 's
     shuttle::Runner::new(scheduler, config).run(move || f());
 }
 
+/// Numbers that belong to the order.
+fn numbers() -> Rng {
+    Rng(shuttle::rand::thread_rng().next_u64() | 1)
+}
+
 /// Runs `f`, with numbers that belong to the order, in the orders that were
 /// asked for.
 fn check(f: impl Fn(&mut Rng, &Tally) + Send + Sync + 'static) {
@@ -91,10 +96,7 @@ fn check(f: impl Fn(&mut Rng, &Tally) + Send + Sync + 'static) {
     let counts = tally.clone();
     let f = Arc::new(move || {
         add(&counts.executions, 1);
-        f(
-            &mut Rng(shuttle::rand::thread_rng().next_u64() | 1),
-            &counts,
-        );
+        f(&mut numbers(), &counts);
     });
     if let Ok(file) = env::var("HWHEEL_SCHEDULE") {
         let order = ReplayScheduler::new_from_file(file).expect("a file with an order");
@@ -115,7 +117,7 @@ fn iterations() -> usize {
 
 /// A wheel, its clock, and the books of its timers.
 struct World {
-    wheel: Box<Wheel>,
+    wheel: Everywhere,
     pooled: bool,
     /// The numbers that no thread has.
     numbers: Mutex<Vec<Thread>>,
@@ -131,11 +133,6 @@ struct World {
     ended: AtomicU64,
 }
 
-// SAFETY: one thread at a time has a number.
-unsafe impl Send for World {}
-// SAFETY: as above.
-unsafe impl Sync for World {}
-
 impl World {
     /// Of any shape, before a wrap of anything.
     fn new(rng: &mut Rng) -> World {
@@ -149,7 +146,7 @@ impl World {
             pooled,
             ..shape(levels, slot_bits, start)
         };
-        let wheel = Wheel::new(config).unwrap();
+        let wheel = Everywhere::new(config).unwrap();
         let w = World {
             wheel,
             numbers: Mutex::new((1..DRIVER).collect()),
@@ -191,25 +188,6 @@ impl World {
 
     fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
-    }
-
-    /// For a message: what is pending, and when the driver wakes.
-    fn describe(&self, alarm: u64) -> String {
-        let w = &self.wheel;
-        let mut at = 0;
-        let mut due = Vec::new();
-        while let Some((next, pending)) = w.next_pending(at) {
-            due.push(pending.deadline_ns >> TICK_BITS);
-            at = next;
-        }
-        format!(
-            "due {due:?}, now {}, hand {}, next {:?}, dirty {}, {} entries, alarm {alarm}",
-            self.now(),
-            w.hand_ns() >> TICK_BITS,
-            w.next_expiry().map(|ns| ns >> TICK_BITS),
-            w.inboxes.are_dirty(),
-            w.entries(),
-        )
     }
 
     fn soon(&self, rng: &mut Rng) -> u64 {
@@ -296,9 +274,8 @@ impl World {
         let own = self.wheel.inboxes.of(caller.thread_at_hand());
         let cancels = || own.count.cancels.get();
         let before = cancels();
-        match self.wheel.cancel_sync(caller, timer, false, |word, seen| {
-            self.futex.wait(word, seen)
-        }) {
+        let waits = self.futex.waits();
+        match self.wheel.cancel_sync(caller, timer, false, waits) {
             Ok(was) => {
                 // It may also end what another thread arms meanwhile, and says so once.
                 let ended = cancels() - before;
@@ -345,22 +322,22 @@ impl World {
             .collect()
     }
 
-    /// Time goes on to `target`: what fires is handed to `fire`, which may say
-    /// stop; then nothing is demanded.
-    fn advance(&self, target: u64, fire: impl FnMut(&Fired) -> bool) {
-        self.sweep(target, false, fire);
-    }
-
     /// Time goes on to `target`, and all that is due fires.
     fn fire_all(&self, target: u64) {
-        self.advance(target, |f| {
-            self.fire(f);
+        self.advance(target, |f| self.fire(f));
+    }
+
+    /// Time goes on to `target`, and all that is due is handed to `fire`.
+    fn advance(&self, target: u64, mut fire: impl FnMut(&Fired)) {
+        self.sweep(target, false, |f| {
+            fire(f);
             true
         });
     }
 
-    /// Time goes on to `target`. With `always` it sweeps even if nothing is due, as a driver
-    /// does before it sleeps.
+    /// Time goes on to `target`: what fires is handed to `fire`, which may say stop; then nothing
+    /// is demanded. With `always` it sweeps even if nothing is due, as a driver does before it
+    /// sleeps.
     fn sweep(&self, target: u64, always: bool, mut fire: impl FnMut(&Fired) -> bool) {
         self.now.store(target, Ordering::Relaxed);
         let due = self.promises(target);
@@ -383,10 +360,8 @@ impl World {
             false => self.wheel.advance(at(target), sink).unwrap(),
         };
         let late = self.promises(target);
-        assert!(
-            !done || !late.iter().any(|p| due.contains(p)),
-            "late, or lost"
-        );
+        let is_late = done && late.iter().any(|p| due.contains(p));
+        assert!(!is_late, "late, or lost");
     }
 
     /// Fires one, callback and all.
@@ -400,13 +375,8 @@ impl World {
 
     /// Hands back what is armed; how much that was.
     fn drain(&self) -> u64 {
-        let mut handed = 0;
-        assert!(self.wheel.drive(0).unwrap().drain(|f| {
-            self.ends(f.handle, None);
-            handed += 1;
-            true
-        }));
-        handed
+        let mut drive = self.wheel.drive(0).unwrap();
+        drive.handed(|f| self.ends(f.handle, None)).len() as u64
     }
 
     /// The threads are gone: what is still armed fires, and the books balance.
@@ -419,9 +389,8 @@ impl World {
             assert_eq!(self.wheel.free(&self.driver(), watch.timer), Ok(false));
         }
         for timer in &self.shared {
-            let freed = self
-                .wheel
-                .free(&self.driver(), timer.load(Ordering::Relaxed));
+            let timer = timer.load(Ordering::Relaxed);
+            let freed = self.wheel.free(&self.driver(), timer);
             assert!(matches!(freed, Ok(false) | Err(Error::Stale)));
         }
         let books = self.books.lock().unwrap();
@@ -431,9 +400,22 @@ impl World {
     }
 }
 
-/// A caller whose driver does not sleep.
-fn awake(number: Thread) -> Waking<fn()> {
-    Waking(Ok(number), || ())
+/// For a message: what is pending in a wheel, and when its driver wakes.
+fn describe(w: &Wheel) -> String {
+    let mut at = 0;
+    let mut due = Vec::new();
+    while let Some((next, pending)) = w.next_pending(at) {
+        due.push(pending.deadline_ns);
+        at = next;
+    }
+    format!(
+        "{} pending, due {due:?}, hand {}, next {:?}, dirty {}, {} entries",
+        w.pending(NUMBERS),
+        w.hand_ns(),
+        w.next_expiry(),
+        w.inboxes.are_dirty(),
+        w.entries(),
+    )
 }
 
 /// Runs `body` in three threads and `driver` in a fourth, each with numbers of its

@@ -1,6 +1,6 @@
 //! Many threads on one wheel; the counts must add up.
 
-use super::{at, most_note_bytes, result, shape, Collect, Own, Rng, Waking, NUMBERS};
+use super::{at, awake, most_note_bytes, result, shape, Collect, Everywhere, Rng, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -9,19 +9,6 @@ use crate::core::wheel::Wheel;
 use crate::core::Error;
 use crate::core::Thread;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// A wheel that all threads use.
-struct Everywhere(Box<Wheel>);
-
-// SAFETY: every operation of the wheel may run in any thread.
-unsafe impl Sync for Everywhere {}
-
-impl std::ops::Deref for Everywhere {
-    type Target = Wheel;
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
 
 /// What happened, summed over all threads.
 #[derive(Default)]
@@ -46,7 +33,7 @@ const SLOTS: u64 = 256;
 
 /// `spread` is in ticks.
 fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: Driver) {
-    let w = Everywhere(Wheel::new(shape(levels, bits, 0)).unwrap());
+    let w = Everywhere::new(shape(levels, bits, 0)).unwrap();
     let t = Tally::default();
     let stop = AtomicBool::new(drives == Driver::Stopped);
     let add = |word: &AtomicU64, n: u64| _ = word.fetch_add(n, Ordering::Relaxed);
@@ -55,19 +42,16 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
     let begin = at(9);
     if drives == Driver::Stopped {
         // One fires and one is left.
-        let both = [1, 2].map(|cookie| {
-            let spec = Spec {
-                cookie,
-                kind: AUTO,
-                ..Spec::default()
-            };
-            w.setup(&Own(1), spec, Some(at(5))).unwrap()
-        });
-        assert!(!w
-            .drive(0)
-            .unwrap()
-            .advance(begin, Collect(|_: &Fired| false)));
-        add(&t.armed, both.len() as u64);
+        let auto = Spec {
+            kind: AUTO,
+            ..Spec::default()
+        };
+        for _ in 0..2 {
+            w.setup(&awake(1), auto, Some(at(5))).unwrap();
+        }
+        let mut drive = w.drive(0).unwrap();
+        assert!(!drive.advance(begin, Collect(|_: &Fired| false)));
+        add(&t.armed, 2);
         add(&t.fired, 1);
     }
     std::thread::scope(|s| {
@@ -81,14 +65,12 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
                     drive.leave();
                     continue;
                 }
-                let done = drive.advance(
-                    now,
-                    Collect(|f: &Fired| {
-                        assert!(f.deadline_ns <= now, "early");
-                        n += 1;
-                        n % 64 != 0
-                    }),
-                );
+                let take = |f: &Fired| {
+                    assert!(f.deadline_ns <= now, "early");
+                    n += 1;
+                    n % 64 != 0
+                };
+                let done = drive.advance(now, Collect(take));
                 add(&t.fired, n);
                 // It does not stay asleep, but arms must see the alarm.
                 if done && now / at(1) % 16 == 0 {
@@ -102,46 +84,43 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
                 let (w, t, slots) = (&w, &t, &slots);
                 s.spawn(move || {
                     let mut rng = Rng(0x9876_5432_1234 + n);
-                    let own = &Waking(Ok(n as Thread + 1), || ());
+                    let own = &awake(n as Thread + 1);
                     let (mut armed, mut cancelled, mut stale) = (0, 0, 0);
                     for _ in 0..each {
                         let slot = &slots[rng.below(SLOTS) as usize];
                         let h = slot.load(Ordering::Acquire);
                         let due = w.hand_ns() + rng.below(at(spread));
+                        // What a call has armed and cancelled, by what it says.
+                        let arms = |was: bool| (u64::from(!was), 0);
+                        let cancels = |was: bool| (0, u64::from(was));
                         let r = match rng.below(16) {
                             0 => {
                                 let auto = rng.below(2) == 0;
-                                let kind = if auto { AUTO } else { 0 };
                                 let spec = Spec {
-                                    kind,
+                                    kind: if auto { AUTO } else { 0 },
                                     ..Spec::default()
                                 };
                                 let fresh = w.setup(own, spec, auto.then_some(due)).unwrap();
                                 armed += u64::from(auto);
                                 let old = slot.swap(fresh, Ordering::AcqRel);
-                                w.free(own, old).map(|was| cancelled += u64::from(was))
+                                w.free(own, old).map(cancels)
                             }
-                            1..=4 => {
-                                result(w.arm_at(own, h, due)).map(|was| armed += u64::from(!was))
+                            1..=4 => result(w.arm_at(own, h, due)).map(arms),
+                            5..=7 => w.arm(own, h, due, How::Always).map(arms),
+                            8 => {
+                                let how = How::Within(at(spread / 3));
+                                w.arm(own, h, due, how).map(arms)
                             }
-                            5..=7 => w
-                                .arm(own, h, due, How::Always)
-                                .map(|was| armed += u64::from(!was)),
-                            8 => w
-                                .arm(own, h, due, How::Within(at(spread / 3)))
-                                .map(|was| armed += u64::from(!was)),
-                            9 => w
-                                .arm(own, h, due, How::Earlier)
-                                .map(|was| armed += u64::from(!was)),
-                            10 => w.arm(own, h, due, How::Pending).map(|_| ()),
-                            11..=12 => w
-                                .cancel(own, h, false)
-                                .map(|was| cancelled += u64::from(was)),
-                            _ => result(w.cancel_plain(own, h))
-                                .map(|was| cancelled += u64::from(was)),
+                            9 => w.arm(own, h, due, How::Earlier).map(arms),
+                            10 => w.arm(own, h, due, How::Pending).map(|_| (0, 0)),
+                            11..=12 => w.cancel(own, h, false).map(cancels),
+                            _ => result(w.cancel_plain(own, h)).map(cancels),
                         };
                         match r {
-                            Ok(()) => {}
+                            Ok((begun, ended)) => {
+                                armed += begun;
+                                cancelled += ended;
+                            }
                             Err(Error::Stale) => stale += 1,
                             Err(e) => panic!("{e:?}"),
                         }
@@ -159,26 +138,14 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
         let now = driver.join().unwrap();
         ended.into_iter().for_each(|worker| worker.unwrap());
         let books = check_books(&w, threads);
-        let mut n = 0;
-        let done = w.drive(0).unwrap().advance(
-            now + at(spread) / 2,
-            Collect(|_: &Fired| {
-                n += 1;
-                true
-            }),
-        );
-        assert!(done);
-        add(&t.fired, n);
+        let fired = w.drive(0).unwrap().told(now + at(spread) / 2, |_| ());
+        add(&t.fired, fired.len() as u64);
         println!("{books}");
     });
-    let mut drained = 0;
-    assert!(w.drive(0).unwrap().drain(|_| {
-        drained += 1;
-        true
-    }));
+    let drained = w.drive(0).unwrap().handed(|_| ()).len() as u64;
     for slot in &slots {
         let h = slot.load(Ordering::Relaxed);
-        let r = w.free(&Own(1), h);
+        let r = w.free(&awake(1), h);
         assert!(matches!(r, Ok(false) | Err(Error::Stale)));
     }
     check_books(&w, threads);

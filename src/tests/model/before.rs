@@ -3,7 +3,7 @@
 //! over with it. In each test the entry is there already, so that nothing but
 //! the state word orders the two threads.
 
-use super::{drained, duel, placed, spin, Part, Plain, World};
+use super::{drained, duel, placed, resting, spin, Part, Plain, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU32, Ordering};
@@ -18,22 +18,19 @@ fn seen_by(
 ) {
     duel(
         move || {
-            let (w, t) = placed(1);
-            if !armed {
-                w.cancel(0, t);
-            }
-            (w, t, Plain::default())
+            let start = if armed { placed(1) } else { resting(1) };
+            (start, Plain::default())
         },
-        move |(w, t, plain)| {
+        move |((w, t), plain)| {
             plain.set(1);
             f(w, *t);
         },
-        move |(w, t, plain)| {
+        move |((w, t), plain)| {
             if g(w, *t) {
                 assert_eq!(plain.get(), 1);
             }
         },
-        |(w, t, _), (), ()| judge(w, *t),
+        |((w, t), _), (), ()| judge(w, *t),
     );
 }
 
@@ -82,26 +79,6 @@ fn cancel(w: &World, t: Handle) {
     w.cancel(0, t);
 }
 
-fn short_cancel(w: &World, t: Handle) {
-    w.short_cancel(0, t);
-}
-
-fn is_fired(w: &World, _: Handle) -> bool {
-    w.advance(2) == 1
-}
-
-fn is_drained(w: &World, _: Handle) -> bool {
-    drained(w) == 1
-}
-
-fn is_cancelled(w: &World, t: Handle) -> bool {
-    w.cancel(1, t)
-}
-
-fn is_short_cancelled(w: &World, t: Handle) -> bool {
-    w.short_cancel(1, t)
-}
-
 fn is_sync_deleted(w: &World, t: Handle) -> bool {
     w.wheel.cancel_sync(&w.own(1), t, false, spin) == Ok(true)
 }
@@ -115,12 +92,12 @@ fn is_armed(w: &World, t: Handle) -> bool {
 }
 
 tests! { seen_by:
-    arm_seen_by_callback(false, arm_to_2, is_fired);
-    arm_seen_by_drain(false, arm_to_2, is_drained);
+    arm_seen_by_callback(false, arm_to_2, |w, _| w.advance(2) == 1);
+    arm_seen_by_drain(false, arm_to_2, |w, _| drained(w) == 1);
     arm_seen_by_arm(false, arm_to_2, |w, t| w.arm(1, t, 3));
     arm_seen_by_an_arm_that_is_not_earlier(false, arm_to_2,
         |w, t| w.wheel.arm(&w.own(1), t, at(3), How::Earlier) == Ok(true));
-    arm_seen_by_cancel(false, arm_to_2, is_cancelled);
+    arm_seen_by_cancel(false, arm_to_2, |w, t| w.cancel(1, t));
     arm_seen_by_sync_delete(false, arm_to_2, is_sync_deleted);
     arm_seen_by_free(false, arm_to_2, is_freed);
     arm_seen_by_asking(false, arm_to_2, is_armed);
@@ -129,17 +106,18 @@ tests! { seen_by:
         |w, t| w.wheel.arm(&w.own(1), t, at(2), How::Pending) == Ok(false));
     cancel_seen_by_cancel(true, cancel, |w, t| !w.cancel(1, t));
     cancel_seen_by_asking(true, cancel, |w, t| !is_armed(w, t));
-    short_arm_seen_by_callback(false, short_arm, is_fired);
+    short_arm_seen_by_callback(false, short_arm, |w, _| w.advance(2) == 1);
     short_arm_seen_by_short_arm(false, short_arm, |w, t| w.short_arm(1, t, 3));
-    short_arm_seen_by_short_cancel(false, short_arm, is_short_cancelled);
-    short_cancel_seen_by_short_arm(true, short_cancel, |w, t| !w.short_arm(1, t, 2));
+    short_arm_seen_by_short_cancel(false, short_arm, |w, t| w.short_cancel(1, t));
+    short_cancel_seen_by_short_arm(true, |w, t| _ = w.short_cancel(0, t),
+        |w, t| !w.short_arm(1, t, 2));
 }
 
 tests! { again_seen_by:
-    arm_again_seen_by_callback(is_fired);
-    arm_again_seen_by_drain(is_drained);
-    arm_again_seen_by_cancel(is_cancelled);
-    arm_again_seen_by_short_cancel(is_short_cancelled);
+    arm_again_seen_by_callback(|w, _| w.advance(2) == 1);
+    arm_again_seen_by_drain(|w, _| drained(w) == 1);
+    arm_again_seen_by_cancel(|w, t| w.cancel(1, t));
+    arm_again_seen_by_short_cancel(|w, t| w.short_cancel(1, t));
     arm_again_seen_by_sync_delete(is_sync_deleted);
     arm_again_seen_by_free(is_freed);
 }

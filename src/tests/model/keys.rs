@@ -1,12 +1,11 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
-use super::{duel, report, with_two_others, World};
-use crate::core::driver::Fired;
+use super::{after, duel, report, with_two_others, World};
 use crate::core::Thread;
 use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};
-use crate::tests::{Collect, NUMBERS};
+use crate::tests::NUMBERS;
 
 /// A keyed timer in a world, and what came of the cookies that were set.
 struct Keyed {
@@ -18,27 +17,24 @@ struct Keyed {
 impl Keyed {
     /// With a key that is due at tick 1, and has cookie 1.
     fn new() -> Keyed {
-        let k = Keyed {
+        let fresh = Keyed {
             world: World::new(2, 1, 0),
             keys: Keys::new(0),
             ended: AtomicU64::new(0),
         };
-        assert!(!k.set(0, 0, 1, 1));
-        k
+        after(fresh, |k| assert!(!k.set(0, 0, 1, 1)))
     }
 
     fn set(&self, n: Thread, number: usize, cookie: u64, tick: u64) -> bool {
-        let (func, w) = (func(number), &self.world);
-        self.keys
-            .set(&w.wheel, &w.own(n), b"k", func, cookie, at(tick))
-            .unwrap()
+        let (func, w, due) = (func(number), &self.world, at(tick));
+        let set = self.keys.set(&w.wheel, &w.own(n), b"k", func, cookie, due);
+        set.unwrap()
     }
 
     fn shift(&self, n: Thread, tick: u64) -> bool {
         let w = &self.world;
-        self.keys
-            .shift(&w.wheel, &w.own(n), b"k", at(tick))
-            .unwrap()
+        let moved = self.keys.shift(&w.wheel, &w.own(n), b"k", at(tick));
+        moved.unwrap()
     }
 
     fn delete(&self, n: Thread) -> bool {
@@ -52,15 +48,12 @@ impl Keyed {
 
     fn advance(&self, target: u64) {
         let mut drive = self.world.wheel.drive(0).unwrap();
-        let take = |f: &Fired| {
+        drive.told(at(target), |f| {
             let fired = self.keys.release(f).expect("each has its entry");
-            let before = self
-                .ended
-                .fetch_add(1 << (8 * fired.cookie), Ordering::Relaxed);
-            assert_eq!(before >> (8 * fired.cookie) & 0xff, 0, "fired twice");
-            true
-        };
-        drive.advance(at(target), Collect(take));
+            let bit = 8 * fired.cookie;
+            let before = self.ended.fetch_add(1 << bit, Ordering::Relaxed);
+            assert_eq!(before >> bit & 0xff, 0, "fired twice");
+        });
     }
 
     /// Fires the rest; `fired` sets have ended with that.

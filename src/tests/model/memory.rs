@@ -1,7 +1,10 @@
 //! Memory that one thread makes and another uses: blocks of the slab, inboxes, and the chunks
 //! of notes. The checker refuses a load that is not ordered after the making of what it reads.
 
-use super::{duel, explore, one, report, running, two, with_another, with_two_others, World};
+use super::{
+    after, duel, duels_of_arms, explore, one, report, running, two, with_another, with_two_others,
+    World,
+};
 use crate::core::arm::How;
 use crate::core::state::{index_of, Handle};
 use crate::core::Error;
@@ -14,18 +17,10 @@ use crate::tests::{scarce, NUMBERS};
 #[test]
 fn new_inbox_against_sweep() {
     duel(
-        || {
-            let (w, t) = one(None);
-            w.timer(Some(1));
-            (w, t)
-        },
-        |(w, t)| w.arm(2, *t, 2),
+        || noted(1),
+        |(w, t)| assert!(!w.arm(2, *t, 2)),
         |(w, _)| w.advance(2),
-        |(w, _), was, _| {
-            assert!(!was);
-            w.advance(3);
-            assert_eq!(w.fired(), 2);
-        },
+        |(w, _), (), _| w.have_fired(2, 3),
     );
 }
 
@@ -58,27 +53,19 @@ fn fresh_block_against_fresh_block() {
 #[test]
 fn fresh_block_against_sweep() {
     duel(
-        || {
-            let w = World::new(2, 1, 0);
-            w.timer(Some(1));
-            w.timer(None);
-            w
-        },
+        || after(one(Some(1)).0, |w| w.timer(None)),
         |w| w.timer_of(1, 1),
         |w| w.advance(1),
-        |w, _, _| {
-            w.advance(3);
-            assert_eq!(w.fired(), 2);
-        },
+        |w, _, _| w.have_fired(2, 3),
     );
 }
 
 /// A world whose thread 0 has written `n` notes, of timers that are due at tick 1, and a timer
 /// that rests.
 fn noted(n: u64) -> (World, Handle) {
-    let (w, t) = one(None);
-    (0..n).for_each(|_| _ = w.timer(Some(1)));
-    (w, t)
+    after(one(None), |(w, _)| {
+        (0..n).for_each(|_| _ = w.timer(Some(1)))
+    })
 }
 
 /// The driver comes to the end of a chunk, and gives it back to the inbox, while its thread
@@ -99,8 +86,7 @@ fn spare_chunk_against_append() {
             |(w, _, _)| w.advance(1),
             move |(w, t, u), (), _| {
                 w.advance(2);
-                w.advance(3);
-                assert_eq!(w.fired(), n + 2, "late or lost");
+                w.have_fired(n + 2, 3);
                 // What was given back is good for other notes.
                 for tick in [9, 8] {
                     w.arm(0, *t, tick);
@@ -122,11 +108,7 @@ fn spare_chunk_against_repeats_of_an_append() {
         for short in [false, true] {
             report(with_another(
                 Some(4),
-                move || {
-                    let (w, t) = noted(notes);
-                    w.collect();
-                    (w, t)
-                },
+                move || after(noted(notes), |(w, _)| w.collect()),
                 move |(w, t)| w.arm_either_way(0, *t, 2, short),
                 move |(w, t)| {
                     // It rests for the driver, which then drops the entry.
@@ -140,8 +122,7 @@ fn spare_chunk_against_repeats_of_an_append() {
                     assert_eq!(was, 0);
                     w.advance(1);
                     _ = w.arm(0, *t, 3);
-                    w.advance(3);
-                    assert_eq!(w.fired(), notes + 1, "late or lost");
+                    w.have_fired(notes + 1, 3);
                 },
             ));
         }
@@ -160,15 +141,13 @@ fn stack_of_chunks_against_give_back() {
             w.collect();
             (w, t, u)
         },
-        |(w, t, _)| w.arm(1, *t, 2),
+        |(w, t, _)| assert!(!w.arm(1, *t, 2)),
         |(w, _, u)| {
             w.arm(2, *u, 3);
             w.collect();
         },
-        |(w, t, u), was, ()| {
-            assert!(!was);
-            w.advance(1);
-            assert_eq!(w.fired(), 7);
+        |(w, t, u), (), ()| {
+            w.have_fired(7, 1);
             assert_eq!((w.due(*t), w.due(*u)), (2, 3));
             assert_eq!((w.advance(2), w.advance(3)), (1, 1), "late or lost");
         },
@@ -278,18 +257,12 @@ fn dirty_bit_that_is_set_already_against_take() {
 /// both while the driver takes them. Another thread sets its bit in the word.
 #[test]
 fn dirty_word_whose_bit_is_set_already_against_take() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            || {
-                let (w, t) = one(None);
-                w.wheel.inboxes.mark_top();
-                (w, t)
-            },
-            move |(w, t)| arm(w, 1, *t, 1),
-            |(w, _)| w.collect(),
-            |(w, _), _, ()| assert_eq!(w.advance(1), 1, "late or lost"),
-        );
-    }
+    duels_of_arms(
+        || after(one(None), |(w, _)| w.wheel.inboxes.mark_top()),
+        |w, t, arm| arm(w, 1, t, 1),
+        |w, _| w.collect(),
+        |w, _, _, ()| w.have_fired(1, 1),
+    );
 }
 
 /// A callback ends in a thread that gets no note for its timer.
@@ -353,11 +326,7 @@ fn look_at_all_against_sleep() {
 #[test]
 fn look_at_all_against_a_request_that_wakes_late() {
     duel(
-        || {
-            let (w, t) = due_again();
-            w.wheel.alarm.lower(0);
-            (w, t)
-        },
+        || after(due_again(), |(w, _)| w.wheel.alarm.lower(0)),
         |(w, t)| finish_without_a_note(w, *t),
         |(w, _)| w.advance(2),
         |(w, _), (), early| assert_eq!(early + w.advance(2), 1, "late or lost"),

@@ -1,8 +1,9 @@
 //! A wheel that one thread owns: the messages of other threads, while the owner drives, sleeps,
 //! drains, and gives the wheel up. The owner is the thread 0.
 
-use super::{drained, duel, explore, explore_stops, report, with_two_others, Part, Plain, World};
-use crate::core::driver::Fired;
+use super::{
+    after, drained, duel, explore, explore_stops, report, with_two_others, Part, Plain, World,
+};
 use crate::core::life::Spec;
 use crate::core::state::Handle;
 use crate::core::ticks::AUTO;
@@ -10,8 +11,8 @@ use crate::core::wheel::Config;
 use crate::core::Error;
 use crate::core::Thread;
 use crate::sync::{AtomicU64, Ordering};
+use crate::tests::cases;
 use crate::tests::checker::{at, shape, TICK_BITS};
-use crate::tests::Collect;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -37,9 +38,7 @@ fn with_timer(due: Option<u64>) -> (World, Handle) {
 
 /// Nobody owns it.
 fn disowned() -> World {
-    let w = owned();
-    w.disown(0);
-    w
+    after(owned(), |w| w.disown(0))
 }
 
 /// A wheel in which a message gets the node of a timer that the owner has freed, whose entry is
@@ -204,10 +203,7 @@ fn owned_message_against_an_earlier_arm_of_an_owner_that_sleeps() {
 fn owned_message_against_a_drain() {
     for entry in [false, true] {
         duel(
-            move || match entry {
-                true => with_an_entry(2),
-                false => owned(),
-            },
+            move || if entry { with_an_entry(2) } else { owned() },
             |w| w.send(1, 2),
             drained,
             |w, sent, handed| {
@@ -249,21 +245,14 @@ fn owned_message_against_a_drain_and_a_free() {
 /// node has its next life at once.
 #[test]
 fn owned_message_against_an_owner_that_finds_it() {
-    let ends: [fn(&World, Handle) -> bool; 3] = [
-        |w, found| {
-            assert!(w.cancel(0, found));
-            true
-        },
-        |w, found| {
-            assert!(w.free(0, found));
-            true
-        },
-        |w, found| {
-            assert!(w.arm(0, found, 3));
-            false
-        },
+    // Each says that the message is pending. Two of them end it.
+    type Call = fn(&World, Handle) -> bool;
+    let calls: [(Call, bool); 3] = [
+        (|w, found| w.cancel(0, found), true),
+        (|w, found| w.free(0, found), true),
+        (|w, found| w.arm(0, found, 3), false),
     ];
-    for ends in ends {
+    for (call, ends) in calls {
         duel(
             owned,
             |w| w.send(1, 2).unwrap(),
@@ -271,11 +260,11 @@ fn owned_message_against_an_owner_that_finds_it() {
                 let Some((_, found)) = w.wheel.next_pending(0) else {
                     return 0;
                 };
-                let ended = ends(w, found.handle);
-                if ended {
+                assert!(call(w, found.handle));
+                if ends {
                     w.timer(Some(1));
                 }
-                u64::from(ended)
+                u64::from(ends)
             },
             |w, _, ended| {
                 // Either the message or the timer that the owner has made instead.
@@ -315,7 +304,7 @@ fn owned_arm_against_asking() {
 /// A thread that asks about a timer sees what the owner did before it changed the timer.
 #[test]
 fn owned_change_seen_by_asking() {
-    for (armed, short) in [(false, false), (false, true), (true, false), (true, true)] {
+    for [armed, short] in cases() {
         duel(
             move || (with_timer(armed.then_some(3)), Plain::default()),
             move |((w, t), plain)| {
@@ -361,9 +350,9 @@ fn owned_message_against_a_drive_that_forgets_an_early_visit() {
     for early in [1, 2, 3] {
         duel(
             move || {
-                let w = owned();
-                w.wheel.alarm.lower(w.wheel.ticks.at_or_after(at(early)));
-                w
+                after(owned(), |w| {
+                    w.wheel.alarm.lower(w.wheel.ticks.at_or_after(at(early)));
+                })
             },
             |w| w.send(1, 3).unwrap(),
             |w| _ = w.advance(1),
@@ -467,11 +456,7 @@ fn owned_by_a_thread_that_has_ended() {
 #[test]
 fn owned_message_beside_a_timer_that_rests() {
     duel(
-        || {
-            let (w, t) = with_timer(Some(2));
-            w.cancel(0, t);
-            (w, t)
-        },
+        || after(with_timer(Some(2)), |(w, t)| w.cancel(0, *t)),
         |(w, _)| w.send(1, 2).unwrap(),
         |(w, t)| {
             w.sleep();
@@ -480,13 +465,7 @@ fn owned_message_beside_a_timer_that_rests() {
         |(w, t), _, ()| {
             w.wakes_by(2);
             assert_eq!(w.due(*t), 2);
-            let mut fired = 0;
-            let all = |_: &Fired| {
-                fired += 1;
-                true
-            };
-            w.wheel.advance(at(2), Collect(all)).unwrap();
-            assert_eq!(fired, 2);
+            assert_eq!(w.advance(2), 2);
         },
     );
 }
@@ -494,14 +473,6 @@ fn owned_message_beside_a_timer_that_rests() {
 /// Threads that are stopped for good. `make loom` runs these apart.
 mod stopped {
     use super::*;
-
-    /// How many have fired by a tick, or are handed back then.
-    fn drained_after(w: &World, by: u64) -> u64 {
-        for tick in w.hand()..by {
-            w.advance(tick);
-        }
-        w.fired() + drained(w)
-    }
 
     /// A sender is stopped for good before each of its accesses in turn. The message of another one
     /// and the owner's timer fire in time, and the owner is not asleep over them. The message of the
@@ -518,8 +489,11 @@ mod stopped {
             if sleeps {
                 w.wakes_by(3);
             }
-            // Those that have ended, and those that end in the next ticks.
-            let ended = ended + drained_after(&w, 6);
+            // Those that have ended, and those that fire in the next ticks or are handed back then.
+            for tick in w.hand()..6 {
+                w.advance(tick);
+            }
+            let ended = ended + w.fired() + drained(&w);
             let most = u64::from(second) + u64::from(first.unwrap_or(true));
             let least = u64::from(second) + u64::from(first.unwrap_or(false));
             assert!((least..=most).contains(&ended), "{least} {ended} {most}");

@@ -10,11 +10,9 @@
 //! over a wrap, where the note is in the inbox. Triples are at three preemptions.
 
 use super::{explore, Futex, World};
-use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
-use crate::core::wheel::Caller;
 use crate::core::Error;
 use crate::core::Thread;
 use crate::sync::{AtomicU32, Ordering};
@@ -123,37 +121,11 @@ impl Scene {
         (s, books)
     }
 
-    fn arm(&self, n: Thread, ahead: u64) -> Books {
-        let due = at(self.base + ahead);
-        let was = self
-            .world
-            .wheel
-            .arm(&self.world.own(n), self.timer, due, How::Always);
-        self.arming(was)
-    }
-
-    /// What has begun, of an operation that says whether a timer was pending.
-    fn arming(&self, was: Result<bool, Error>) -> Books {
-        match was {
-            Ok(was) => armed(u64::from(!was)),
-            Err(Error::Stale | Error::Shutdown) => Books::default(),
-            Err(e) => panic!("{e:?}"),
-        }
-    }
-
-    /// The short way to arm.
-    fn short_arm(&self, n: Thread, ahead: u64) -> Books {
-        let due = at(self.base + ahead);
-        self.arming(result(self.world.wheel.arm_at(
-            &self.world.own(n),
-            self.timer,
-            due,
-        )))
-    }
-
-    /// The short way to cancel.
-    fn short_cancel(&self, caller: &impl Caller) -> Result<bool, Error> {
-        result(self.world.wheel.cancel_plain(caller, self.timer))
+    /// Arms the timer, which may be gone, by the short way or the long one.
+    fn arm(&self, n: Thread, ahead: u64, short: bool) -> Books {
+        let tick = self.base + ahead;
+        let was = result(self.world.arm_either_way(n, self.timer, tick, short));
+        armed(u64::from(was == Ok(false)))
     }
 
     /// The books of an operation that says whether it cancelled.
@@ -186,14 +158,10 @@ impl Scene {
     }
 
     fn drain(&self) -> Books {
-        let mut n = 0;
-        if let Ok(mut drive) = self.world.wheel.drive(0) {
-            drive.drain(|_| {
-                n += 1;
-                true
-            });
+        match self.world.wheel.drive(0) {
+            Ok(mut drive) => fired(drive.handed(|_| ()).len() as u64),
+            Err(_) => Books::default(),
         }
-        fired(n)
     }
 
     fn sleep(&self) {
@@ -206,10 +174,10 @@ impl Scene {
     fn act(&self, op: Op, n: Thread) -> Books {
         let caller = self.world.own(n);
         match op {
-            Arm => self.arm(n, 2),
-            Earlier => self.arm(n, 1),
-            Later => self.short_arm(n, 3),
-            Cancel => self.ending(self.short_cancel(&caller)),
+            Arm => self.arm(n, 2, false),
+            Earlier => self.arm(n, 1, false),
+            Later => self.arm(n, 3, true),
+            Cancel => self.ending(result(self.world.wheel.cancel_plain(&caller, self.timer))),
             Reuse => {
                 let freed = self.ending(self.world.wheel.free(&caller, self.timer));
                 let due = Some(at(self.base + 2));
@@ -218,17 +186,13 @@ impl Scene {
                 freed + armed(u64::from(again.is_ok()))
             }
             HandOver => {
-                let first = self.arm(n, 2);
+                let first = self.arm(n, 2, false);
                 // The thread has ended, and another one has taken the number.
-                first + self.arm(n, 1)
+                first + self.arm(n, 1, false)
             }
             SyncDelete => {
-                let was = self
-                    .world
-                    .wheel
-                    .cancel_sync(&caller, self.timer, false, |word, seen| {
-                        self.futex.wait(word, seen)
-                    });
+                let (wheel, waits) = (&self.world.wheel, self.futex.waits());
+                let was = wheel.cancel_sync(&caller, self.timer, false, waits);
                 assert_eq!(self.inside.load(Ordering::Relaxed), 0, "still running");
                 self.ending(was)
             }
@@ -246,10 +210,8 @@ impl Scene {
         if let Ok(Some(due)) = self.world.wheel.due(self.timer) {
             // Armed for a tick that the hand came to: the next sweep.
             let due = due.max(self.world.wheel.hand_ns());
-            assert!(
-                !self.world.wheel.nothing_due(due),
-                "the next visit is later"
-            );
+            let is_known = !self.world.wheel.nothing_due(due);
+            assert!(is_known, "the next visit is later");
             if ops.contains(&Sleep) {
                 assert!(at(self.world.alarm.get()) <= due, "asleep over a deadline");
             }
@@ -273,10 +235,7 @@ impl Scene {
 /// All of `ops` at the same time, each of them once on the first thread.
 fn meet<const N: usize>(ops: [Op; N], preemptions: Option<usize>) {
     // Without a sweep a wheel's shape is not looked at.
-    let shapes = match ops.contains(&Fire) || ops.contains(&Sleep) {
-        true => 2,
-        false => 1,
-    };
+    let shapes = 1 + usize::from(ops.contains(&Fire) || ops.contains(&Sleep));
     for wheel in WHEELS.into_iter().take(shapes) {
         let is_placed = wheel.0 == 2;
         let explored = (0..N).map(|first| {

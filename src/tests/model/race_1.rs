@@ -1,74 +1,55 @@
 //! Race 1: a timer is armed, relying on a tick, while the driver moves, drops or
 //! visits the entry of that tick.
 
-use super::{duel, duel_to, placed, yes, World};
+use super::{after, duel_to, duels_of_arms, placed, resting, yes, World};
 use crate::core::arm::How;
-use crate::core::driver::Fired;
 use crate::core::state::{index_of, Handle};
 use crate::sync::Ordering;
 use crate::tests::checker::at;
-use crate::tests::{Collect, Inside};
+use crate::tests::Inside;
 
 /// Race 1: a timer is moved later, relying on its tick, while the driver
 /// visits its entry.
 #[test]
 fn race_1_rearm_later_against_visit() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            || placed(1),
-            move |(w, t)| arm(w, 0, *t, 3),
-            |(w, _)| w.advance(1),
-            |(w, t), was, _| {
-                w.advance(3);
-                assert_eq!(w.fired(), if was { 1 } else { 2 });
-                assert_eq!(w.due(*t), 0);
-            },
-        );
-    }
+    duels_of_arms(
+        || placed(1),
+        |w, t, arm| arm(w, 0, t, 3),
+        |w, _| w.advance(1),
+        |w, t, was, _| {
+            w.have_fired(if was { 1 } else { 2 }, 3);
+            assert_eq!(w.due(t), 0);
+        },
+    );
 }
 
 /// Race 1: a timer is cancelled and armed again while its entry is visited.
 #[test]
 fn race_1_cancel_and_arm_against_visit() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            || placed(1),
-            move |(w, t)| {
-                let cancelled = w.cancel(0, *t);
-                assert!(!arm(w, 0, *t, 2));
-                cancelled
-            },
-            |(w, _)| w.advance(2),
-            |(w, _), cancelled, _| {
-                // What has passed during a sweep is due at the next tick.
-                w.advance(3);
-                assert_eq!(w.fired(), if cancelled { 1 } else { 2 }, "late or lost");
-            },
-        );
-    }
+    duels_of_arms(
+        || placed(1),
+        |w, t, arm| {
+            let cancelled = w.cancel(0, t);
+            assert!(!arm(w, 0, t, 2));
+            cancelled
+        },
+        |w, _| w.advance(2),
+        // What has passed during a sweep is due at the next tick.
+        |w, _, cancelled, _| w.have_fired(if cancelled { 1 } else { 2 }, 3),
+    );
 }
 
 /// Race 1: a timer that rests is armed, relying on the tick of its last
 /// deadline, while the driver passes that and goes on.
 #[test]
 fn race_1_rely_against_visit() {
-    for arm in [World::arm, World::short_arm] {
-        for tick in [1, 2] {
-            duel(
-                || {
-                    let (w, t) = placed(1);
-                    w.cancel(0, t);
-                    (w, t)
-                },
-                move |(w, t)| arm(w, 1, *t, tick),
-                |(w, _)| w.advance(2),
-                |(w, _), was, _| {
-                    assert!(!was);
-                    w.advance(3);
-                    assert_eq!(w.fired(), 1, "late or lost");
-                },
-            );
-        }
+    for tick in [1, 2] {
+        duels_of_arms(
+            || resting(1),
+            move |w, t, arm| assert!(!arm(w, 1, t, tick)),
+            |w, _| w.advance(2),
+            |w, _, (), _| w.have_fired(1, 3),
+        );
     }
 }
 
@@ -90,34 +71,30 @@ fn noted(published: bool) -> (World, Handle) {
 /// cancelled, or moved later, by the thread that relies.
 #[test]
 fn race_1b_rely_against_an_entry_that_is_moved() {
-    for arm in [World::arm, World::short_arm] {
-        for (published, asked, goal) in [
-            (true, 3, 0),
-            (false, 3, 1),
-            (true, 4, 2),
-            (false, 4, 2),
-            (false, 6, 2),
-        ] {
-            duel(
-                move || noted(published),
-                move |(w, t)| arm(w, 1, *t, asked),
-                move |(w, _)| match goal {
-                    0 => {
-                        w.collect();
-                        0
-                    }
-                    goal => w.advance(goal),
-                },
-                move |(w, t), was, fired| {
-                    assert_eq!(was, fired == 0);
-                    assert_eq!(w.due(*t), asked);
-                    w.advance(asked - 1);
-                    assert_eq!(w.fired(), fired, "early");
-                    w.advance(asked);
-                    assert_eq!(w.fired(), fired + 1, "late or lost");
-                },
-            );
-        }
+    let cases = [
+        (true, 3, 0),
+        (false, 3, 1),
+        (true, 4, 2),
+        (false, 4, 2),
+        (false, 6, 2),
+    ];
+    for (published, asked, goal) in cases {
+        duels_of_arms(
+            move || noted(published),
+            move |w, t, arm| arm(w, 1, t, asked),
+            move |w, _| match goal {
+                0 => {
+                    w.collect();
+                    0
+                }
+                goal => w.advance(goal),
+            },
+            move |w, t, was, fired| {
+                assert_eq!(was, fired == 0);
+                assert_eq!(w.due(t), asked);
+                w.fires_at(asked);
+            },
+        );
     }
 }
 
@@ -126,22 +103,20 @@ fn race_1b_rely_against_an_entry_that_is_moved() {
 /// the link had before.
 #[test]
 fn race_1b_cancel_and_rely_against_a_look_and_a_visit() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            || noted(false),
-            move |(w, t)| {
-                let cancelled = w.cancel(1, *t);
-                assert!(!arm(w, 1, *t, 4));
-                cancelled
-            },
-            |(w, _)| w.advance(2),
-            |(w, t), cancelled, fired| {
-                assert_eq!(cancelled, fired == 0);
-                assert_eq!((w.due(*t), w.advance(3)), (4, 0));
-                assert_eq!(w.advance(4), 1, "late or lost");
-            },
-        );
-    }
+    duels_of_arms(
+        || noted(false),
+        |w, t, arm| {
+            let cancelled = w.cancel(1, t);
+            assert!(!arm(w, 1, t, 4));
+            cancelled
+        },
+        |w, _| w.advance(2),
+        |w, t, cancelled, fired| {
+            assert_eq!(cancelled, fired == 0);
+            assert_eq!(w.due(t), 4);
+            w.fires_at(4);
+        },
+    );
 }
 
 /// Race 1b: the driver takes a note and moves the entry earlier. It goes on to the visit,
@@ -151,12 +126,7 @@ fn race_1b_rely_against_a_look_and_a_visit() {
     for arm in [World::arm, World::short_arm] {
         duel_to(
             Some(3),
-            || {
-                let (w, t) = placed(2);
-                w.arm(0, t, 1);
-                w.cancel(0, t);
-                (w, t)
-            },
+            || after(placed(2), |(w, t)| (w.arm(0, *t, 1), w.cancel(0, *t))),
             move |(w, t)| arm(w, 1, *t, 2),
             |(w, t)| {
                 // To an earlier tick, from another thread.
@@ -176,34 +146,24 @@ fn race_1b_rely_against_a_look_and_a_visit() {
 /// Race 1b: the entry of a timer that rests goes to a lower level, while a thread relies on it.
 #[test]
 fn race_1b_rely_against_a_cascade() {
-    for arm in [World::arm, World::short_arm] {
-        for due in [3, 4] {
-            duel(
-                || {
-                    let (w, t) = placed(3);
-                    // Without a timer that is due the driver would not come to the slot.
-                    w.timer(Some(2));
-                    w.collect();
-                    w.cancel(0, t);
-                    (w, t)
-                },
-                move |(w, t)| arm(w, 1, *t, due),
-                |(w, _)| w.advance(2),
-                move |(w, t), was, fired| {
-                    assert_eq!((was, fired), (false, 1));
-                    assert_eq!((w.due(*t), w.advance(due - 1)), (due, 0));
-                    assert_eq!(w.advance(due), 1, "late or lost");
-                },
-            );
-        }
+    for due in [3, 4] {
+        duels_of_arms(
+            // Without a timer that is due the driver would not come to the slot.
+            || with_one_before(3, 2, true),
+            move |w, t, arm| assert!(!arm(w, 1, t, due)),
+            |w, _| w.advance(2),
+            move |w, t, (), fired| {
+                assert_eq!((fired, w.due(t)), (1, due));
+                w.fires_at(due);
+            },
+        );
     }
 }
 
-/// A wheel with a timer that is due at tick 1, and another one that has an entry at tick 4, and
-/// perhaps rests.
-fn one_that_arms_another(rests: bool) -> (World, Handle) {
-    let (w, t) = placed(4);
-    w.timer(Some(1));
+/// A timer with an entry at a tick, which perhaps rests, and another one that is due before.
+fn with_one_before(tick: u64, before: u64, rests: bool) -> (World, Handle) {
+    let (w, t) = placed(tick);
+    w.timer(Some(before));
     w.collect();
     if rests {
         w.cancel(0, t);
@@ -215,46 +175,35 @@ fn one_that_arms_another(rests: bool) -> (World, Handle) {
 /// to the next goal, or to a sleep. Meanwhile a thread relies on the entry at tick 4.
 #[test]
 fn race_1b_rely_against_an_arm_in_a_callback() {
-    for arm in [World::arm, World::short_arm] {
-        for (short, sleeps, rests, to) in [
-            (true, false, true, 2),
-            (false, false, false, 2),
-            (true, true, false, 3),
-            (false, true, true, 2),
-        ] {
-            duel(
-                move || one_that_arms_another(rests),
-                move |(w, t)| {
-                    let cancelled = w.cancel(1, *t);
-                    (cancelled, arm(w, 1, *t, 4))
-                },
-                move |(w, t)| {
-                    let inside = Inside::<false>(1);
-                    let mut was = false;
-                    let callback = |_: &Fired| {
-                        was = match short {
-                            true => yes(w.wheel.arm_at(&inside, *t, at(to))),
-                            false => w.wheel.arm(&inside, *t, at(to), How::Always).unwrap(),
-                        };
-                        true
-                    };
-                    w.wheel.advance(at(1), Collect(callback)).unwrap();
-                    if sleeps {
-                        w.sleep();
-                    }
-                    was
-                },
-                move |(w, t), (cancelled, was), was_inside| {
-                    // Each call found the timer pending, or at rest. One arm is still pending.
-                    let ended = u64::from(cancelled) + u64::from(was) + u64::from(was_inside);
-                    assert_eq!(ended, 1 + u64::from(!rests));
-                    let due = w.due(*t);
-                    assert!(due == to || due == 4);
-                    assert_eq!(w.advance(due - 1), 0, "early");
-                    assert_eq!(w.advance(due), 1, "late or lost");
-                    w.names_no_taken_note(*t);
-                },
-            );
-        }
+    for (short, sleeps, rests, to) in [
+        (true, false, true, 2),
+        (false, false, false, 2),
+        (true, true, false, 3),
+        (false, true, true, 2),
+    ] {
+        duels_of_arms(
+            move || with_one_before(4, 1, rests),
+            move |w, t, arm| (w.cancel(1, t), arm(w, 1, t, 4)),
+            move |w, t| {
+                let inside = Inside::<false>(1);
+                let was = w.wheel.told(at(1), |_| match short {
+                    true => yes(w.wheel.arm_at(&inside, t, at(to))),
+                    false => w.wheel.arm(&inside, t, at(to), How::Always).unwrap(),
+                });
+                if sleeps {
+                    w.sleep();
+                }
+                was
+            },
+            move |w, t, (cancelled, was), was_inside| {
+                // Each call found the timer pending, or at rest. One arm is still pending.
+                let ended = u64::from(cancelled) + u64::from(was) + u64::from(was_inside[0]);
+                assert_eq!(ended, 1 + u64::from(!rests));
+                let due = w.due(t);
+                assert!(due == to || due == 4);
+                w.fires_at(due);
+                w.names_no_taken_note(t);
+            },
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! Race 2: a note is written, or relied on, while the driver takes it.
 
-use super::{duel, one, placed, report, two, with_chunks, with_two_others, Part, World, STARTS};
+use super::{
+    after, duel, duels_of_arms, one, placed, report, resting, two, with_chunks, with_two_others,
+    World, STARTS,
+};
 use crate::core::record::{Link, Reason};
 use crate::core::state::{index_of, Handle};
-use crate::core::Thread;
 use crate::sync::Ordering;
 use crate::tests::checker::at;
 
@@ -13,13 +15,11 @@ fn race_2_arm_against_sweep() {
     for tick in [1, 2, 3] {
         duel(
             || one(None),
-            move |(w, t)| w.arm(0, *t, tick),
+            move |(w, t)| assert!(!w.arm(0, *t, tick)),
             |(w, _)| w.advance(2),
-            |(w, t), was, _| {
-                assert!(!was);
+            |(w, t), (), _| {
                 w.names_no_taken_note(*t);
-                w.advance(8);
-                assert_eq!(w.fired(), 1);
+                w.have_fired(1, 8);
             },
         );
     }
@@ -29,22 +29,18 @@ fn race_2_arm_against_sweep() {
 /// leaves the link as it is.
 #[test]
 fn race_2_publish_against_take_of_what_is_overdue() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            || one(None),
-            move |(w, t)| arm(w, 0, *t, 1),
-            |(w, _)| {
-                w.advance(2);
-                w.advance(2);
-            },
-            |(w, t), was, ()| {
-                assert!(!was);
-                w.names_no_taken_note(*t);
-                w.advance(3);
-                assert_eq!(w.fired(), 1, "late or lost");
-            },
-        );
-    }
+    duels_of_arms(
+        || one(None),
+        |w, t, arm| assert!(!arm(w, 0, t, 1)),
+        |w, _| {
+            w.advance(2);
+            w.advance(2);
+        },
+        |w, t, (), ()| {
+            w.names_no_taken_note(t);
+            w.have_fired(1, 3);
+        },
+    );
 }
 
 /// Race 2: the timer was cancelled when the driver takes its note, so that the driver leaves the
@@ -52,53 +48,22 @@ fn race_2_publish_against_take_of_what_is_overdue() {
 #[test]
 fn race_2_publish_against_take_of_what_was_cancelled() {
     // Without an entry, or with one that stays: the driver then finds the link as it is to be.
-    let makes: [fn() -> (World, Handle); 2] = [
-        || one(None),
-        || {
-            let (w, t) = placed(3);
-            assert!(w.cancel(0, t));
-            (w, t)
-        },
-    ];
-    for (arm, make) in [World::arm, World::short_arm]
-        .into_iter()
-        .flat_map(|arm| makes.map(|make| (arm, make)))
-    {
-        duel(
+    let makes: [fn() -> (World, Handle); 2] = [|| one(None), || resting(3)];
+    for make in makes {
+        duels_of_arms(
             make,
-            move |(w, t)| arm(w, 0, *t, 2),
-            |(w, t)| {
-                let was = w.cancel(1, *t);
+            |w, t, arm| assert!(!arm(w, 0, t, 2)),
+            |w, t| {
+                let was = w.cancel(1, t);
                 w.collect();
                 was
             },
-            |(w, t), was, cancelled| {
-                assert!(!was);
-                w.names_no_taken_note(*t);
+            |w, t, (), cancelled| {
+                w.names_no_taken_note(t);
                 assert_eq!(w.advance(2), u64::from(!cancelled), "late or lost");
             },
         );
     }
-}
-
-/// A timer is armed while the driver sweeps to tick 2. At tick 3 all `timers` have fired.
-fn armed_during_a_sweep(
-    make: impl Fn() -> (World, Handle) + Part,
-    arm: fn(&World, Thread, Handle, u64) -> bool,
-    thread: Thread,
-    tick: u64,
-    timers: u64,
-) {
-    duel(
-        make,
-        move |(w, t)| arm(w, thread, *t, tick),
-        |(w, _)| w.advance(2),
-        move |(w, _), was, _| {
-            assert!(!was);
-            w.advance(3);
-            assert_eq!(w.fired(), timers, "late or lost");
-        },
-    );
 }
 
 /// A timer that is not armed, and others that are due at these ticks.
@@ -115,17 +80,13 @@ fn beside_others(due: &[u64]) -> (World, Handle) {
 /// already: so the driver is sweeping indeed, and perhaps takes notes of the very inbox.
 #[test]
 fn race_2_arm_against_sweep_under_way() {
-    for arm in [World::arm, World::short_arm] {
-        for (thread, tick, placed) in [(0, 1, true), (0, 2, false), (1, 1, true), (1, 2, false)] {
-            let make = move || {
-                let (w, t) = beside_others(&[1, 2]);
-                if placed {
-                    w.collect();
-                }
-                (w, t)
-            };
-            armed_during_a_sweep(make, arm, thread, tick, 3);
-        }
+    for (thread, tick, placed) in [(0, 1, true), (0, 2, false), (1, 1, true), (1, 2, false)] {
+        duels_of_arms(
+            move || after(beside_others(&[1, 2]), |(w, _)| placed.then(|| w.collect())),
+            move |w, t, arm| assert!(!arm(w, thread, t, tick)),
+            |w, _| w.advance(2),
+            |w, _, (), _| w.have_fired(3, 3),
+        );
     }
 }
 
@@ -133,41 +94,44 @@ fn race_2_arm_against_sweep_under_way() {
 /// timer. So nothing but its place tells the thread that the note is gone.
 #[test]
 fn race_2_arm_against_a_collection() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            || beside_others(&[1]),
-            move |(w, t)| arm(w, 0, *t, 2),
-            |(w, _)| w.collect(),
-            |(w, _), was, ()| {
-                assert!(!was);
-                w.advance(1);
-                w.advance(2);
-                assert_eq!(w.fired(), 2, "late or lost");
-            },
-        );
-    }
+    duels_of_arms(
+        || beside_others(&[1]),
+        |w, t, arm| assert!(!arm(w, 0, t, 2)),
+        |w, _| w.collect(),
+        |w, _, (), ()| {
+            w.advance(1);
+            w.have_fired(2, 2);
+        },
+    );
 }
 
 /// Race 2 with another timer due behind: the first slot that the driver finds is not that
 /// of the arm.
 #[test]
 fn race_2_arm_before_the_first_slot_of_a_sweep() {
-    for arm in [World::arm, World::short_arm] {
-        armed_during_a_sweep(|| beside_others(&[2]), arm, 1, 1, 2);
-    }
+    duels_of_arms(
+        || beside_others(&[2]),
+        |w, t, arm| assert!(!arm(w, 1, t, 1)),
+        |w, _| w.advance(2),
+        |w, _, (), _| w.have_fired(2, 3),
+    );
 }
 
 /// Race 2: a thread arms a timer while the driver cascades another one out of the slot above.
 #[test]
 fn race_2_arm_against_cascade_under_way() {
     for thread in [0, 1] {
-        let make = || {
-            let (w, t) = one(None);
-            w.timer(Some(2));
-            w.collect();
-            (w, t)
-        };
-        armed_during_a_sweep(make, World::arm, thread, 3, 2);
+        duel(
+            || {
+                after(one(None), |(w, _)| {
+                    w.timer(Some(2));
+                    w.collect();
+                })
+            },
+            move |(w, t)| assert!(!w.arm(thread, *t, 3)),
+            |(w, _)| w.advance(2),
+            |(w, _), (), _| w.have_fired(2, 3),
+        );
     }
 }
 
@@ -182,13 +146,9 @@ fn race_2_arm_against_sweep_over_the_wrap() {
             let t = w.timer(None);
             (w, t)
         },
-        |(w, t)| w.arm(1, *t, BASE + 2),
+        |(w, t)| assert!(!w.arm(1, *t, BASE + 2)),
         |(w, _)| w.advance(BASE + 3),
-        |(w, _), was, _| {
-            assert!(!was);
-            w.advance(BASE + 9);
-            assert_eq!(w.fired(), 2);
-        },
+        |(w, _), (), _| w.have_fired(2, BASE + 9),
     );
 }
 
@@ -196,47 +156,35 @@ fn race_2_arm_against_sweep_over_the_wrap() {
 /// while the driver takes that note, and its link goes through arm.publish and arm.again.
 #[test]
 fn race_2_rely_on_a_note_against_take() {
-    for arm in [World::arm, World::short_arm] {
-        for (noted, asked) in [(2, 1), (2, 2), (2, 3)] {
-            duel(
-                move || with_chunks(one(Some(noted))),
-                move |(w, t)| {
-                    let cancelled = w.cancel(1, *t);
-                    (cancelled, arm(w, 1, *t, asked))
-                },
-                |(w, _)| w.advance(2),
-                |(w, _), (cancelled, was), _| {
-                    assert!(!was);
-                    w.advance(3);
-                    assert_eq!(w.fired(), 2 - u64::from(cancelled), "late or lost");
-                },
-            );
-        }
+    for asked in [1, 2, 3] {
+        duels_of_arms(
+            || with_chunks(one(Some(2))),
+            move |w, t, arm| {
+                let cancelled = w.cancel(1, t);
+                assert!(!arm(w, 1, t, asked));
+                cancelled
+            },
+            |w, _| w.advance(2),
+            |w, _, cancelled, _| w.have_fired(if cancelled { 1 } else { 2 }, 3),
+        );
     }
 }
 
 /// A timer that rests, with a note for tick 3.
 fn noted_and_cancelled() -> (World, Handle) {
-    let (w, t) = with_chunks(one(Some(3)));
-    assert!(w.cancel(0, t));
-    (w, t)
+    after(with_chunks(one(Some(3))), |(w, t)| assert!(w.cancel(0, *t)))
 }
 
 /// Race 2: an arm of a timer that rests relies on a note, while the driver takes it. The entry that
 /// the driver makes is for the last deadline, which is too late for this arm.
 #[test]
 fn race_2_rely_on_a_note_of_a_timer_that_rests_against_take() {
-    for arm in [World::arm, World::short_arm] {
-        duel(
-            noted_and_cancelled,
-            move |(w, t)| arm(w, 1, *t, 1),
-            |(w, _)| w.collect(),
-            |(w, _), was, ()| {
-                assert!(!was);
-                assert_eq!(w.advance(1), 1, "late or lost");
-            },
-        );
-    }
+    duels_of_arms(
+        noted_and_cancelled,
+        |w, t, arm| assert!(!arm(w, 1, t, 1)),
+        |w, _| w.collect(),
+        |w, _, (), ()| w.have_fired(1, 1),
+    );
 }
 
 /// Race 2: the same by the short way, while the hand stays where it is, and another thread lowers
@@ -247,14 +195,10 @@ fn race_2_rely_on_a_note_against_take_and_wake() {
     report(with_two_others(
         Some(2),
         noted_and_cancelled,
-        |(w, t)| w.short_arm(1, *t, 2),
+        |(w, t)| assert!(!w.short_arm(1, *t, 2)),
         |(w, _)| w.wheel.alarm.lower(1),
         |(w, _)| w.collect(),
-        |(w, _), was, (), ()| {
-            assert!(!was);
-            assert_eq!(w.advance(1), 0, "early");
-            assert_eq!(w.advance(2), 1, "late or lost");
-        },
+        |(w, _), (), (), ()| w.fires_at(2),
     ));
 }
 
@@ -265,11 +209,7 @@ fn race_2_arm_whose_exchange_fails_against_take() {
     for short in [false, true] {
         report(with_two_others(
             Some(2),
-            || {
-                let (w, t) = placed(3);
-                w.timer(Some(4));
-                (w, t)
-            },
+            || after(placed(3), |(w, _)| w.timer(Some(4))),
             move |(w, t)| w.arm_either_way(0, *t, 2, short),
             |(w, t)| w.cancel(1, *t),
             |(w, _)| w.collect(),
@@ -302,8 +242,7 @@ fn race_2_publish_and_rely_against_take() {
                 let tick = w.wheel.ticks.at_or_after(at(due));
                 let reason = link.reason();
                 assert!(matches!(reason, Reason::Tick(k) if k <= tick), "{link:?}");
-                assert_eq!(w.advance(due - 1), 0, "early");
-                assert_eq!(w.advance(due), 1, "late or lost");
+                w.fires_at(due);
             },
         ));
     }
@@ -317,10 +256,7 @@ fn race_2_rearm_earlier_against_sweep() {
             move || start(3),
             |(w, t)| w.arm(1, *t, 1),
             |(w, _)| w.advance(3),
-            |(w, _), was, _| {
-                w.advance(8);
-                assert_eq!(w.fired(), if was { 1 } else { 2 });
-            },
+            |(w, _), was, _| w.have_fired(if was { 1 } else { 2 }, 8),
         );
     }
 }
@@ -334,9 +270,7 @@ fn race_2_two_threads_arm_one_timer() {
         |(w, t)| w.arm(1, *t, 1),
         |(w, t), a, b| {
             assert!(a != b);
-            let due = w.due(*t);
-            assert_eq!(w.advance(due - 1), 0);
-            assert_eq!(w.advance(due), 1);
+            w.fires_at(w.due(*t));
             assert_eq!(w.advance(9), 0);
         },
     );
@@ -355,10 +289,7 @@ fn race_2_arm_and_sweep_against_arm_for_the_same_tick() {
             assert!(w.advance(2) == 1 || w.due(*t) > 2, "relied on and not met");
             was
         },
-        |(w, _), a, b| {
-            w.advance(9);
-            assert_eq!(w.fired(), if a || b { 1 } else { 2 });
-        },
+        |(w, _), a, b| w.have_fired(if a || b { 1 } else { 2 }, 9),
     );
 }
 
@@ -370,10 +301,7 @@ fn race_2_two_arms_against_sweep() {
     let arm = |(w, t, _): &Two| _ = w.arm(0, *t, 1);
     let arm_another = |(w, _, u): &Two| _ = w.arm(1, *u, 2);
     let sweep = |(w, _, _): &Two| _ = w.advance(2);
-    let end = |(w, _, _): &Two, (), (), ()| {
-        w.advance(8);
-        assert_eq!(w.fired(), 2);
-    };
+    let end = |(w, _, _): &Two, (), (), ()| w.have_fired(2, 8);
     let first = with_two_others(Some(3), two, arm, arm_another, sweep, end);
     let second = with_two_others(Some(3), two, sweep, arm_another, arm, end);
     report(first + second);

@@ -1,6 +1,6 @@
 //! Race 3: a timer is armed while the driver chooses its next visit, and goes to sleep.
 
-use super::{duel, explore, one, placed, report, two, Part, World};
+use super::{after, duel, explore, one, placed, report, resting, two, Part, World};
 use crate::core::state::Handle;
 use crate::core::Thread;
 use crate::tests::checker::at;
@@ -28,12 +28,7 @@ fn sleep_against_arm(make: impl Fn() -> (World, Handle) + Part, n: Thread, tick:
 /// Race 3: a new earliest.
 #[test]
 fn race_3_sleep_against_arm() {
-    let make = || {
-        let (w, t) = one(None);
-        w.timer(Some(7));
-        (w, t)
-    };
-    sleep_against_arm(make, 1, 3);
+    sleep_against_arm(|| after(one(None), |(w, _)| w.timer(Some(7))), 1, 3);
 }
 
 /// Race 3 in one bucket, which also has an entry that nobody wants.
@@ -53,13 +48,8 @@ fn race_3_settle_against_arm_in_one_bucket() {
 /// moved back, relying on the tick of that entry or not.
 #[test]
 fn race_3b_settle_against_rearm() {
-    let make = || {
-        let (w, t) = placed(1);
-        w.arm(0, t, 3);
-        (w, t)
-    };
     for to in [1, 2, 4] {
-        sleep_against_arm(make, 0, to);
+        sleep_against_arm(|| after(placed(1), |(w, t)| w.arm(0, *t, 3)), 0, to);
     }
 }
 
@@ -67,13 +57,8 @@ fn race_3b_settle_against_rearm() {
 /// the entry or not.
 #[test]
 fn race_3b_settle_against_arm_of_a_timer_that_rests() {
-    let make = || {
-        let (w, t) = placed(2);
-        w.cancel(0, t);
-        (w, t)
-    };
     for to in [1, 2, 4] {
-        sleep_against_arm(make, 1, to);
+        sleep_against_arm(|| resting(2), 1, to);
     }
 }
 
@@ -83,20 +68,16 @@ fn race_3b_settle_against_arm_of_a_timer_that_rests() {
 fn race_3b_settle_against_cancel_and_arm() {
     for (from, to) in [(3, 2), (3, 3)] {
         duel(
-            move || {
-                let (w, t) = placed(2);
-                w.arm(0, t, from);
-                (w, t)
-            },
+            move || after(placed(2), |(w, t)| w.arm(0, *t, from)),
             move |(w, t)| {
                 assert!(w.cancel(1, *t));
-                w.arm(1, *t, to)
+                assert!(!w.arm(1, *t, to));
             },
             |(w, _)| w.sleep(),
-            move |(w, t), was, ()| {
-                assert!(!was);
+            move |(w, t), (), ()| {
                 w.wakes_by(to);
-                assert_eq!((w.due(*t), w.advance(to - 1), w.advance(to)), (to, 0, 1));
+                assert_eq!(w.due(*t), to);
+                w.fires_at(to);
             },
         );
     }
@@ -144,8 +125,7 @@ fn race_3_arm_without_a_kick_against_a_driver_that_sleeps_again() {
         },
         |(w, _), _, ()| {
             w.wakes_by(3);
-            w.advance(3);
-            assert_eq!(w.fired(), 1);
+            w.have_fired(1, 3);
         },
     );
 }
@@ -193,11 +173,7 @@ fn race_3_asking_against_arm() {
 #[test]
 fn race_3_next_visit_against_arm() {
     duel(
-        || {
-            let (w, t) = one(None);
-            w.timer(Some(1));
-            (w, t)
-        },
+        || after(one(None), |(w, _)| w.timer(Some(1))),
         |(w, t)| w.arm(1, *t, 3),
         |(w, _)| w.advance(1),
         |(w, _), _, _| {

@@ -1,13 +1,15 @@
 //! Race 4: a timer is armed while the wheel is drained.
 
-use super::{drained, duel, marked, one, placed, report, with_two_others, World};
+use super::{
+    after, drained, duel, marked, one, one_of, placed, report, resting, with_two_others, World,
+};
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::Config;
 use crate::core::Error;
 use crate::tests::checker::{at, shape};
-use crate::tests::result;
+use crate::tests::{cases, result};
 
 /// Race 4: what an arm under way has armed is handed back, or the arm refused.
 #[test]
@@ -89,11 +91,7 @@ fn race_4_setup_against_drain() {
 #[test]
 fn race_4_setup_of_a_used_node_against_drain() {
     duel(
-        || {
-            let (w, t) = placed(3);
-            w.free(0, t);
-            w
-        },
+        || after(placed(3), |(w, t)| w.free(0, *t)).0,
         |w| w.wheel.setup(&w.own(0), marked(2), Some(at(3))),
         reported,
         |w, made, handed| match made {
@@ -112,11 +110,7 @@ fn race_4_setup_of_a_used_node_against_drain() {
 #[test]
 fn race_4_free_and_reuse_against_drain() {
     duel(
-        || {
-            let w = World::new(2, 1, 0);
-            let t = w.make(marked(1), Some(3));
-            (w, t)
-        },
+        || one_of(marked(1), Some(3)),
         |(w, t)| {
             let was = w.free(0, *t);
             (was, w.wheel.setup(&w.own(0), marked(2), Some(at(3))))
@@ -159,38 +153,26 @@ fn race_4_two_arms_against_drain() {
 /// Race 4 of an arm that relies on a tick.
 #[test]
 fn race_4_rely_against_drain() {
-    for short in [false, true] {
-        for was in [false, true] {
-            duel(
-                move || {
-                    let (w, t) = placed(2);
-                    if !was {
-                        w.cancel(0, t);
-                    }
-                    (w, t)
-                },
-                move |(w, t)| w.arm_either_way(1, *t, 3, short),
-                |(w, _)| drained(w),
-                move |(w, t), armed, handed| {
-                    assert_eq!(drained(w), 0, "left to a second drain");
-                    let shut = armed == Error::Shutdown as i32;
-                    match was {
-                        true => assert!(handed == 1 && (shut || armed == 1)),
-                        false => assert!(handed == u64::from(armed == 0) && (shut || armed == 0)),
-                    }
-                    assert_eq!(w.due(*t), 0);
-                },
-            );
-        }
+    for [short, was] in cases() {
+        duel(
+            move || if was { placed(2) } else { resting(2) },
+            move |(w, t)| w.arm_either_way(1, *t, 3, short),
+            |(w, _)| drained(w),
+            move |(w, t), armed, handed| {
+                assert_eq!(drained(w), 0, "left to a second drain");
+                let shut = armed == Error::Shutdown as i32;
+                match was {
+                    true => assert!(handed == 1 && (shut || armed == 1)),
+                    false => assert!(handed == u64::from(armed == 0) && (shut || armed == 0)),
+                }
+                assert_eq!(w.due(*t), 0);
+            },
+        );
     }
 }
 
 /// What a drain says of those that it hands back.
 fn reported(w: &World) -> Vec<(Handle, u64)> {
-    let mut handed = Vec::new();
-    assert!(w.wheel.drive(0).unwrap().drain(|f| {
-        handed.push((f.handle, f.cookie));
-        true
-    }));
-    handed
+    let mut drive = w.wheel.drive(0).unwrap();
+    drive.handed(|f| (f.handle, f.cookie))
 }

@@ -1,10 +1,11 @@
 //! Race 5: a thread waits until a callback is over.
 
-use super::{duel, spin, Futex, World};
+use super::{after, duel, spin, Futex, World};
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::core::wheel::Config;
 use crate::sync::{AtomicU32, Mutex, Ordering};
+use crate::tests::cases;
 use crate::tests::checker::{at, shape, Waker};
 
 /// A timer whose callback takes a while.
@@ -69,10 +70,8 @@ impl Slow {
     /// A worker has taken a fired timer out of the queue.
     fn work(&self, timer: Handle) {
         self.run();
-        let worker = self.world.own(0);
-        self.world
-            .wheel
-            .finish(&worker, timer, || self.futex.wake());
+        let (wheel, worker) = (&self.world.wheel, self.world.own(0));
+        wheel.finish(&worker, timer, || self.futex.wake());
     }
 
     /// A sweep, and all of what it fires.
@@ -85,12 +84,8 @@ impl Slow {
     }
 
     fn delete(&self, shut: bool) -> Result<bool, crate::core::Error> {
-        let caller = self.world.own(1);
-        self.world
-            .wheel
-            .cancel_sync(&caller, self.timer, shut, |word, seen| {
-                self.futex.wait(word, seen)
-            })
+        let (wheel, caller) = (&self.world.wheel, self.world.own(1));
+        wheel.cancel_sync(&caller, self.timer, shut, self.futex.waits())
     }
 }
 
@@ -98,7 +93,7 @@ impl Slow {
 /// word, or RUNNING in a pooled wheel.
 #[test]
 fn race_5_sync_delete_against_callback() {
-    for (shut, pooled) in [(false, false), (true, false), (false, true), (true, true)] {
+    for [pooled, shut] in cases() {
         duel(
             move || Slow::new(pooled),
             move |s| (s.delete(shut).unwrap(), s.over()),
@@ -116,10 +111,9 @@ fn race_5_sync_delete_against_callback() {
 fn race_5_sync_delete_against_callback_that_arms_again() {
     for pooled in [false, true] {
         duel(
-            move || {
-                let s = Slow::new(pooled);
-                s.again.store(true, std::sync::atomic::Ordering::Relaxed);
-                s
+            move || Slow {
+                again: true.into(),
+                ..Slow::new(pooled)
             },
             |s| (s.delete(false).unwrap(), s.over()),
             Slow::fire,
@@ -136,11 +130,7 @@ fn race_5_sync_delete_against_callback_that_arms_again() {
 #[test]
 fn race_5_sync_delete_against_the_end_of_a_callback() {
     duel(
-        || {
-            let s = Slow::new(true);
-            assert_eq!(s.advance(1), [s.timer]);
-            s
-        },
+        || after(Slow::new(true), |s| assert_eq!(s.advance(1), [s.timer])),
         |s| (s.delete(false), s.over()),
         |s| s.work(s.timer),
         |_, (was, before), ()| {
@@ -208,11 +198,8 @@ fn race_5_two_threads_delete() {
         },
         |s| {
             s.advance(1);
-            let own = s.world.own(0);
-            s.world
-                .wheel
-                .cancel_sync(&own, s.timer, false, spin)
-                .unwrap()
+            let (wheel, own) = (&s.world.wheel, s.world.own(0));
+            wheel.cancel_sync(&own, s.timer, false, spin).unwrap()
         },
         |s, (first, _), second| {
             assert!(!second, "it has fired, or was cancelled before");

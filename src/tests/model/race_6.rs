@@ -1,12 +1,11 @@
 //! Race 6: a timer comes due again while its callback runs in another thread.
 
-use super::{assert_apart, duel, pooled, running, World};
-use crate::core::driver::Fired;
+use super::{after, assert_apart, duel, pooled, running, World};
 use crate::core::life::Spec;
 use crate::core::state::Handle;
 use crate::core::ticks::BURST;
 use crate::tests::checker::{at, called};
-use crate::tests::{Collect, NUMBERS};
+use crate::tests::NUMBERS;
 
 /// A pooled wheel with a timer that a worker has.
 fn taken() -> (World, Handle) {
@@ -16,9 +15,7 @@ fn taken() -> (World, Handle) {
 
 /// The timer is armed for tick 2 meanwhile.
 fn taken_and_armed() -> (World, Handle) {
-    let (w, t) = taken();
-    w.arm(0, t, 2);
-    (w, t)
+    after(taken(), |(w, t)| w.arm(0, *t, 2))
 }
 
 /// A worker ends the callback.
@@ -28,18 +25,9 @@ fn finish((w, t): &(World, Handle)) {
 
 /// Fires what is due, and runs it at once.
 fn run(w: &World, target: u64) -> u64 {
-    let mut ran = 0;
-    let mut fired = Vec::new();
-    let take = |f: &Fired| {
-        fired.push(f.handle);
-        true
-    };
-    w.wheel.advance(at(target), Collect(take)).unwrap();
-    for timer in fired {
-        w.finish(0, timer);
-        ran += 1;
-    }
-    ran
+    let fired = w.wheel.told(at(target), |f| f.handle);
+    fired.iter().for_each(|timer| w.finish(0, *timer));
+    fired.len() as u64
 }
 
 /// It is fired after the callback, in time, and never in two threads at once.

@@ -1,9 +1,9 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
 use super::{
-    assert_apart, duel, duel_to, marked, one, placed, report, with_two_others, World, NO_BOUND,
+    after, assert_apart, duel, duel_to, marked, one, one_of, placed, report, with_two_others,
+    World, NO_BOUND,
 };
-use crate::core::driver::Fired;
 use crate::core::life::first_generation;
 use crate::core::life::Spec;
 use crate::core::state::{handle_of, high_of, index_of, Handle, GEN_BITS, GEN_HIGH_BITS};
@@ -12,7 +12,7 @@ use crate::core::Error;
 use crate::core::Thread;
 use crate::core::RUN;
 use crate::tests::checker::{at, shape};
-use crate::tests::{Collect, NUMBERS};
+use crate::tests::NUMBERS;
 
 /// A stale cancel does not touch the next user of the node, nor its entry.
 #[test]
@@ -81,11 +81,7 @@ fn free_and_reuse_against_a_stale_period() {
 #[test]
 fn free_and_reuse_against_a_walk() {
     duel(
-        || {
-            let w = World::new(2, 1, 0);
-            let t = w.make(marked(1), Some(2));
-            (w, t)
-        },
+        || one_of(marked(1), Some(2)),
         |(w, t)| {
             assert!(w.free(0, *t));
             w.make(marked(2), Some(3))
@@ -106,11 +102,7 @@ fn free_and_reuse_against_a_walk() {
 #[test]
 fn free_and_reuse_against_the_visit_of_an_old_entry() {
     duel(
-        || {
-            let (w, old) = placed(1);
-            w.free(0, old);
-            w
-        },
+        || after(placed(1), |(w, old)| w.free(0, *old)).0,
         |w| w.make(marked(2), Some(1)),
         |w| fired_by(w, 1),
         |w, made, mut fired| {
@@ -138,13 +130,8 @@ fn free_and_reuse_against_visit() {
 
 /// What an advance to a tick says of those that it fires.
 fn fired_by(w: &World, target: u64) -> Vec<(Handle, u64)> {
-    let mut fired = Vec::new();
-    let take = |f: &Fired| {
-        fired.push((f.handle, f.cookie));
-        true
-    };
-    w.wheel.drive(0).unwrap().advance(at(target), Collect(take));
-    fired
+    let mut drive = w.wheel.drive(0).unwrap();
+    drive.told(at(target), |f| (f.handle, f.cookie))
 }
 
 /// A world for at most two timers, which has both.
@@ -153,25 +140,23 @@ fn full() -> (World, Handle, Handle) {
         limit: 2,
         ..shape(2, 1, 0)
     });
-    let t = w.timer(None);
-    let u = w.timer(None);
+    let [t, u] = [(); 2].map(|()| w.timer(None));
     (w, t, u)
+}
+
+fn free_both((w, t, u): &(World, Handle, Handle)) {
+    w.free(0, *t);
+    w.free(0, *u);
 }
 
 /// A thread makes `most` timers, or as many as the limit on live timers allows.
 fn make(w: &World, thread: Thread, most: usize) -> Vec<Handle> {
-    let make = || w.wheel.setup(&w.own(thread), Spec::default(), None);
-    let mut made = Vec::new();
-    while made.len() < most {
-        match make() {
-            Ok(t) => made.push(t),
-            Err(e) => {
-                assert_eq!(e, Error::Limit);
-                break;
-            }
-        }
-    }
-    made
+    let make = |_| {
+        let made = w.wheel.setup(&w.own(thread), Spec::default(), None);
+        assert!(matches!(made, Ok(_) | Err(Error::Limit)));
+        made.ok()
+    };
+    (0..most).map_while(make).collect()
 }
 
 /// At the limit nodes go from the thread that frees them to another that takes its list or its
@@ -180,10 +165,7 @@ fn make(w: &World, thread: Thread, most: usize) -> Vec<Handle> {
 fn free_against_steal() {
     duel(
         full,
-        |(w, t, u)| {
-            w.free(0, *t);
-            w.free(0, *u);
-        },
+        free_both,
         |(w, _, _)| make(w, 1, 2),
         |(w, t, u), (), mut made| {
             assert!([*t, *u].iter().all(|old| w.wheel.due(*old).is_err()));
@@ -202,10 +184,7 @@ fn free_against_steal_and_steal_again() {
         full,
         |(w, _, _)| make(w, 1, 1),
         |(w, _, _)| make(w, 2, 1),
-        |(w, t, u)| {
-            w.free(0, *t);
-            w.free(0, *u);
-        },
+        free_both,
         |(w, _, _), first, second, ()| {
             let made = [first, second, make(w, 0, 3)].concat();
             assert_eq!(made.len(), 2, "lost or doubled");
@@ -243,21 +222,17 @@ fn free_against_a_run_of_the_stack() {
     );
 }
 
-/// The handle of the first timer of a world.
-fn first_handle() -> Handle {
-    handle_of(1, first_generation(shape(2, 1, 0).salt as u32, 1))
-}
-
 /// A handle that was guessed, of a timer that another thread is making in the
 /// first block of all.
 #[test]
 fn setup_against_a_guessed_handle() {
+    let first = handle_of(1, first_generation(shape(2, 1, 0).salt as u32, 1));
     duel(
         || World::new(2, 1, 0),
         |w| w.timer(None),
-        |w| w.wheel.due(first_handle()),
-        |_, made, guessed| {
-            assert_eq!(made, first_handle());
+        move |w| w.wheel.due(first),
+        move |_, made, guessed| {
+            assert_eq!(made, first);
             assert!(matches!(guessed, Ok(None) | Err(Error::Stale)));
         },
     );
@@ -288,32 +263,20 @@ fn steal_against_setup() {
 /// time the driver does not touch.
 #[test]
 fn free_and_reuse_against_the_next_period() {
-    const SPEC: Spec = Spec {
-        func: 0,
-        cookie: 0,
+    let spec = Spec {
         period: at(2) + 3,
-        kind: 0,
-        left_out: 0,
+        ..Spec::default()
     };
     duel(
-        || {
-            let w = World::new(2, 1, 0);
-            let t = w.make(SPEC, Some(1));
-            (w, t)
-        },
-        |(w, t)| {
+        move || one_of(spec, Some(1)),
+        move |(w, t)| {
             w.free(0, *t);
             let due = Some(at(4) - 5);
-            w.wheel.setup(&w.own(0), SPEC, due).unwrap()
+            w.wheel.setup(&w.own(0), spec, due).unwrap()
         },
         |(w, _)| w.advance(1),
         |(w, _), made, _| {
-            let mut seen = Vec::new();
-            let take = |f: &Fired| {
-                seen.push((f.handle, f.deadline_ns));
-                true
-            };
-            w.wheel.advance(at(4), Collect(take)).unwrap();
+            let seen = w.wheel.told(at(4), |f| (f.handle, f.deadline_ns));
             assert_eq!(seen, [(made, at(4) - 5)]);
         },
     );
@@ -334,20 +297,16 @@ fn last() -> (World, Handle) {
 }
 
 /// Frees it, and makes another, perhaps of the same node.
-fn free_and_reuse(w: &World, t: Handle) -> (bool, Handle) {
-    (w.free(0, t), w.timer(Some(4)))
+fn free_and_reuse((w, t): &(World, Handle)) -> (bool, Handle) {
+    (w.free(0, *t), w.timer(Some(4)))
 }
 
 fn judge(w: &World, t: Handle, made: Handle) {
     assert_ne!(t, made);
     assert_eq!(w.wheel.due(t), Err(Error::Stale));
-    assert_eq!(
-        w.wheel.due(made),
-        Ok(Some(at(4))),
-        "the high part was written over"
-    );
-    assert_eq!(w.advance(3), 0);
-    assert_eq!(w.advance(4), 1);
+    let due = w.wheel.due(made);
+    assert_eq!(due, Ok(Some(at(4))), "the high part was written over");
+    w.fires_at(4);
     assert_eq!(w.advance(9), 0);
     w.free(0, made);
 }
@@ -357,13 +316,9 @@ fn judge(w: &World, t: Handle, made: Handle) {
 fn high_part_against_publish() {
     for short in [false, true] {
         duel(
-            || {
-                let (w, t) = last();
-                w.collect();
-                (w, t)
-            },
+            || after(last(), |(w, _)| w.collect()),
             move |(w, t)| w.arm_either_way(1, *t, 3, short),
-            |(w, t)| free_and_reuse(w, *t),
+            free_and_reuse,
             |(w, t), armed, (was, made)| {
                 assert!(was, "armed before and after");
                 assert!(armed == 1 || armed == Error::Stale as i32);
@@ -379,7 +334,7 @@ fn high_part_against_look() {
     duel(
         last,
         |(w, _)| w.advance(1),
-        |(w, t)| free_and_reuse(w, *t),
+        free_and_reuse,
         |(w, t), fired, (was, made)| {
             assert!(was && fired == 0);
             judge(w, *t, made);
@@ -393,16 +348,17 @@ fn high_part_against_settle() {
     for cancels in [true, false] {
         duel(
             move || {
-                let (w, t) = last();
-                w.collect();
-                match cancels {
-                    true => assert!(w.cancel(0, t)),
-                    false => assert!(w.arm(0, t, 6)),
-                }
-                (w, t)
+                after(last(), |(w, t)| {
+                    w.collect();
+                    assert!(if cancels {
+                        w.cancel(0, *t)
+                    } else {
+                        w.arm(0, *t, 6)
+                    });
+                })
             },
             |(w, _)| w.sleep(),
-            |(w, t)| free_and_reuse(w, *t),
+            free_and_reuse,
             |(w, t), (), (_, made)| {
                 w.wakes_by(4);
                 judge(w, *t, made);
@@ -416,14 +372,14 @@ fn high_part_against_settle() {
 fn high_part_against_visit() {
     duel(
         || {
-            let (w, t) = last();
-            w.arm(0, t, 1);
-            w.collect();
-            w.arm(0, t, 5);
-            (w, t)
+            after(last(), |(w, t)| {
+                w.arm(0, *t, 1);
+                w.collect();
+                w.arm(0, *t, 5)
+            })
         },
         |(w, _)| w.advance(1),
-        |(w, t)| free_and_reuse(w, *t),
+        free_and_reuse,
         |(w, t), fired, (was, made)| {
             assert!(was && fired == 0);
             assert_ne!(high_of(*t), high_of(made));

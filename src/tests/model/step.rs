@@ -1,10 +1,9 @@
 //! The hand goes a long way while timers are armed: in steps, after each of which the words of
 //! the timers under way may read wrong.
 
-use super::{duel, duel_to, one, placed, two, World};
+use super::{duel, duel_to, one, resting, two, Arm, World};
 use crate::core::arm::How;
 use crate::core::state::{Handle, STEP};
-use crate::core::Thread;
 use crate::tests::checker::at;
 
 /// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.
@@ -20,12 +19,7 @@ fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
 }
 
 /// A timer is armed for each of these ticks while the hand goes to `target`.
-fn armed_while_it_goes_to(
-    target: u64,
-    preemptions: Option<usize>,
-    arm: fn(&World, Thread, Handle, u64) -> bool,
-    ticks: &[u64],
-) {
+fn armed_while_it_goes_to(target: u64, preemptions: Option<usize>, arm: Arm, ticks: &[u64]) {
     for tick in ticks.iter().copied() {
         duel_to(
             preemptions,
@@ -81,10 +75,7 @@ fn steps_and_a_visit_against_arm() {
             },
             move |(w, t)| w.arm(1, *t, tick),
             |(w, _)| _ = w.advance(8 * STEP),
-            |(w, t), _, ()| {
-                w.advance(8 * STEP + 1);
-                assert_eq!(w.fired(), 2, "late or lost: due {:x}", w.due(*t));
-            },
+            |(w, _), _, ()| w.have_fired(2, 8 * STEP + 1),
         );
     }
 }
@@ -117,10 +108,8 @@ fn step_against_an_arm_that_changes_nothing() {
         || one(Some(3)),
         |(w, t)| {
             // The old word seems to be due there.
-            let (from, slack) = (at(FAR + 5), at(20));
-            w.wheel
-                .arm(&w.own(1), *t, from, How::Within(slack))
-                .unwrap()
+            let how = How::Within(at(20));
+            w.wheel.arm(&w.own(1), *t, at(FAR + 5), how).unwrap()
         },
         |(w, _)| w.advance(FAR),
         |(w, t), was, fired| {
@@ -138,21 +127,15 @@ fn step_against_an_arm_that_relies() {
     for short in [false, true] {
         duel_to(
             Some(2),
-            || {
-                let (w, t) = placed(3);
-                w.cancel(0, t);
-                (w, t)
-            },
-            move |(w, t)| w.arm_either_way(1, *t, 4, short),
+            || resting(3),
+            move |(w, t)| assert_eq!(w.arm_either_way(1, *t, 4, short), 0),
             |(w, _)| {
                 w.advance(3);
                 w.advance(3 + 5 * STEP);
             },
-            |(w, t), was, ()| {
-                assert_eq!(was, 0);
+            |(w, _), (), ()| {
                 w.advance(4 + 5 * STEP);
-                w.advance(5 + 5 * STEP);
-                assert_eq!(w.fired(), 1, "late: due {:x}", w.due(*t));
+                w.have_fired(1, 5 + 5 * STEP);
             },
         );
     }

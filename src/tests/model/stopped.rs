@@ -2,7 +2,7 @@
 //! were promised holds. The stopped call has happened or not; whatever the
 //! others have armed fires in time, and the driver's alarm is early enough.
 
-use super::{drained, explore_stops, report, running, two, Explored, Part, World};
+use super::{after, drained, explore_stops, report, running, two, Explored, Left, Part, World};
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
 use crate::core::life::Spec;
@@ -12,7 +12,7 @@ use crate::core::Error;
 use crate::core::Thread;
 use crate::sync::Ordering::Relaxed;
 use crate::tests::checker::{at, called, TICK_BITS};
-use crate::tests::{result, Collect, Own, NUMBERS};
+use crate::tests::{awake, result, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -46,9 +46,7 @@ impl Scene {
 
     /// The first timer rests then.
     fn resting(due: u64) -> Scene {
-        let s = Scene::placed(due);
-        s.cancel(1, s.t);
-        s
+        after(Scene::placed(due), |s| s.cancel(1, s.t))
     }
 
     /// The callback of the first timer runs in another thread.
@@ -72,7 +70,7 @@ impl Scene {
 
 /// `maker` is stopped before each of its accesses in turn, concurrently with `other` and
 /// `driver`, to at most the given number of preemptions; then `end` judges.
-fn beside_a_stopped_thread<A: Send + 'static>(
+fn beside_a_stopped_thread<A: Left>(
     preemptions: usize,
     make: impl Fn() -> Scene + Part,
     maker: impl Fn(&Scene) + Part,
@@ -85,7 +83,7 @@ fn beside_a_stopped_thread<A: Send + 'static>(
 }
 
 /// `beside_a_stopped_thread`, whose `end` also gets whether the stopped call has returned.
-fn stopped_beside<A: Send + 'static>(
+fn stopped_beside<A: Left>(
     preemptions: usize,
     make: impl Fn() -> Scene + Part,
     maker: impl Fn(&Scene) + Part,
@@ -134,11 +132,7 @@ tests! { stopped_arm_against_a_sleep:
 fn stopped_arm_against_arm_and_sweep() {
     beside_a_stopped_thread(
         2,
-        || {
-            let s = Scene::new();
-            s.arm(1, s.t, 1);
-            s
-        },
+        || after(Scene::new(), |s| s.arm(1, s.t, 1)),
         |s| _ = s.arm(1, s.t, 2),
         |s| s.arm(0, s.u, 1),
         |s| _ = s.advance(1),
@@ -330,11 +324,7 @@ fn stopped_arm_and_a_collection_that_stops() {
 fn stopped_finish_against_arm_and_sweep() {
     beside_a_stopped_thread(
         2,
-        || {
-            let s = Scene::running();
-            s.arm(0, s.t, 2);
-            s
-        },
+        || after(Scene::running(), |s| s.arm(0, s.t, 2)),
         |s| s.finish(1, s.t),
         |s| s.arm(0, s.u, 2),
         |s| _ = s.advance(2),
@@ -453,6 +443,11 @@ impl Call {
     }
 }
 
+/// A timer is not pending, or it is gone.
+fn is_over(due: Result<Option<u64>, Error>) -> bool {
+    matches!(due, Ok(None) | Err(Error::Stale))
+}
+
 /// `first` is stopped, while `other` and a driver run.
 fn meet(
     first: Call,
@@ -496,7 +491,7 @@ fn meet(
                 Ok(_) => {}
             }
             if drives == Drain {
-                assert!(matches!(due, Ok(None) | Err(Error::Stale)), "left {what:?}");
+                assert!(is_over(due), "left {what:?}");
                 return;
             }
             // The last tick at which it is due by any call.
@@ -521,10 +516,7 @@ fn meet(
                 last = wheel.due(s.t).ok().flatten().map(|ns| ns >> TICK_BITS);
             }
             if other.ends() && first.moves().is_none() {
-                assert!(
-                    matches!(due, Ok(None) | Err(Error::Stale)),
-                    "pending {what:?}"
-                );
+                assert!(is_over(due), "pending {what:?}");
             }
             if other.ends() && result.is_ok() && other != Cancel {
                 assert!(!matches!(due, Ok(Some(_))), "pending {what:?}");
@@ -533,10 +525,8 @@ fn meet(
             if let Ok(Some(_)) = due {
                 let hand = wheel.hand_ns();
                 let next = wheel.next_expiry();
-                assert!(
-                    next.is_some_and(|ns| ns <= at(last).max(hand)),
-                    "expiry {next:?} {what:?}"
-                );
+                let is_in_time = next.is_some_and(|ns| ns <= at(last).max(hand));
+                assert!(is_in_time, "expiry {next:?} {what:?}");
                 if drives == Sleep {
                     assert!(s.alarm.get() <= last, "asleep over it {what:?}");
                 }
@@ -607,7 +597,7 @@ tests! { stopped_against_all:
 /// Drives to a tick. A thread that is stopped there keeps the lock.
 fn drive(s: &Scene, tick: u64) {
     let mut drive = std::mem::ManuallyDrop::new(s.wheel.drive(0).unwrap());
-    drive.advance(at(tick), Collect(|_: &Fired| true));
+    drive.told(at(tick), |_| ());
     drop(std::mem::ManuallyDrop::into_inner(drive));
 }
 
@@ -624,14 +614,12 @@ fn stopped_driver_against_calls_on_timers() {
                 if let Some(tick) = armed {
                     s.arm(1, s.t, tick);
                     s.called(tick);
-                    s.make(
-                        Spec {
-                            period: at(1),
-                            kind: AUTO,
-                            ..called(2)
-                        },
-                        Some(tick),
-                    );
+                    let periodic = Spec {
+                        period: at(1),
+                        kind: AUTO,
+                        ..called(2)
+                    };
+                    s.make(periodic, Some(tick));
                 }
                 s
             },
@@ -687,7 +675,7 @@ fn stopped_finish_against_arms() {
                         s
                     },
                     // It wakes nobody.
-                    |s| s.wheel.finish(&Own(2), s.t, || ()),
+                    |s| s.wheel.finish(&awake(2), s.t, || ()),
                     move |s| other.act(s, 0),
                     move |s| {
                         if to == 0 {
@@ -700,7 +688,7 @@ fn stopped_finish_against_arms() {
                         let what = (other, armed, to, returned, result);
                         let due = s.wheel.due(s.t);
                         if other.ends() {
-                            assert!(matches!(due, Ok(None) | Err(Error::Stale)), "{what:?}");
+                            assert!(is_over(due), "{what:?}");
                         }
                         let Ok(Some(due)) = due else { return };
                         let tick = due >> TICK_BITS;

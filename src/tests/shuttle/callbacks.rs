@@ -11,7 +11,6 @@ use crate::runtime::keys::Keys;
 use crate::runtime::options::{Options, Overload};
 use crate::runtime::pool::{Offer, Pool};
 use crate::tests::checker::{at, func, thread};
-use crate::tests::Own;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -60,9 +59,8 @@ fn sync_deletes_against_periodic_timers() {
                     for _ in 0..rng.below(4) {
                         w.call(n, rng, &own);
                     }
-                    let was = w.wheel.cancel_sync(&own, mine.timer, leave, |word, seen| {
-                        w.futex.wait(word, seen)
-                    });
+                    let waits = w.futex.waits();
+                    let was = w.wheel.cancel_sync(&own, mine.timer, leave, waits);
                     assert_eq!(was, Ok(true), "it is always pending");
                     let ran = mine.ran();
                     w.call(n, rng, &own);
@@ -78,15 +76,13 @@ fn sync_deletes_against_periodic_timers() {
                     let target = w.now() + 1 + rng.below(3);
                     w.advance(target, |f| {
                         let Some(periodic) = f.func.checked_sub(2) else {
-                            w.fire(f);
-                            return true;
+                            return w.fire(f);
                         };
                         let periodic = &all[periodic];
                         periodic.inside.store(true, Ordering::Relaxed);
                         periodic.ran.fetch_add(1, Ordering::Relaxed);
                         w.share(rng, &w.driver());
                         periodic.inside.store(false, Ordering::Relaxed);
-                        true
                     });
                 }
             },
@@ -113,9 +109,8 @@ impl Work<'_> {
         assert!(set().insert(f.handle), "in two threads at once");
         thread::yield_now();
         set().remove(&f.handle);
-        self.world
-            .wheel
-            .finish(own, f.handle, || self.world.futex.wake());
+        let w = self.world;
+        w.wheel.finish(own, f.handle, || w.futex.wake());
     }
 
     fn run_queued(&self, own: &impl Caller, f: &Fired) {
@@ -173,10 +168,7 @@ fn two_workers_behind_a_full_queue() {
             },
             |rng| {
                 for _ in 0..24 {
-                    w.advance(w.now() + 1 + rng.below(4), |f| {
-                        work.fire(f);
-                        true
-                    });
+                    w.advance(w.now() + 1 + rng.below(4), |f| work.fire(f));
                 }
                 work.pool.close();
                 work.pool.empty(|fired| {
@@ -205,18 +197,16 @@ fn three_threads_on_one_key() {
         let cookies = Mutex::new(BTreeSet::new());
         let fire = |f: &Fired| {
             if f.kind & KEYED == 0 {
-                w.fire(f);
-                return true;
+                return w.fire(f);
             }
             let cookie = keys.release(f).expect("each has its entry").cookie;
             assert!(cookies.lock().unwrap().insert(cookie), "fired twice");
-            true
         };
         together(
             rng,
             |n, rng| {
                 let number = w.take_number();
-                let own = Own(number);
+                let own = awake(number);
                 for _ in 0..20 {
                     let due = at(w.soon(rng));
                     match rng.below(6) {

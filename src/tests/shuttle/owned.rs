@@ -7,11 +7,11 @@ use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
 use crate::core::ticks::AUTO;
-use crate::core::wheel::{Config, Wheel};
+use crate::core::wheel::Config;
 use crate::core::Error;
 use crate::core::Thread;
 use crate::tests::checker::thread;
-use crate::tests::{Collect, Rng, NUMBERS};
+use crate::tests::{Collect, Everywhere, Rng, NUMBERS};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ use std::sync::Mutex;
 const EACH: u64 = 12;
 
 struct Owned {
-    wheel: Box<Wheel>,
+    wheel: Everywhere,
     /// The time, which the owner moves.
     now: AtomicU64,
     /// Of each message that was sent: its tick. It ends once.
@@ -28,14 +28,11 @@ struct Owned {
     timers: Mutex<Vec<(Handle, Option<u64>)>>,
 }
 
-// SAFETY: one thread at a time owns the wheel.
-unsafe impl Sync for Owned {}
-
 impl Owned {
     fn new(rng: &mut Rng) -> Owned {
         let (levels, slot_bits) = [(1, 1), (2, 1), (1, 2)][rng.below(3) as usize];
         let start = [0, (1 << 35) - 8][rng.below(2) as usize];
-        let wheel = Wheel::new(Config {
+        let wheel = Everywhere::new(Config {
             owner: Some(DRIVER.into()),
             ..shape(levels, slot_bits, start)
         })
@@ -106,18 +103,14 @@ impl Owned {
         let mut most = [u64::MAX, 1, 2][rng.below(3) as usize];
         let mut drive = self.wheel.drive(number).unwrap();
         self.now.store(to, Ordering::Relaxed);
-        let done = drive.advance(
-            at(to),
-            Collect(|f: &Fired| {
-                self.fires(&mut timers, f);
-                most -= 1;
-                most > 0
-            }),
-        );
-        if done {
-            let late = timers
-                .iter()
-                .any(|(_, due)| due.is_some_and(|due| due <= to));
+        let take = |f: &Fired| {
+            self.fires(&mut timers, f);
+            most -= 1;
+            most > 0
+        };
+        if drive.advance(at(to), Collect(take)) {
+            let is_late = |due: &Option<u64>| due.is_some_and(|due| due <= to);
+            let late = timers.iter().any(|(_, due)| is_late(due));
             assert!(!late, "late, or lost");
             if rng.below(2) == 0 {
                 drive.fall_asleep(|_| ());
@@ -147,16 +140,15 @@ impl Owned {
 
     fn drain(&self) -> u64 {
         let mut timers = self.timers.lock().unwrap();
-        let mut handed = 0;
-        assert!(self.wheel.drive(DRIVER).unwrap().drain(|f| {
-            match timers.iter_mut().find(|(timer, _)| *timer == f.handle) {
-                Some((_, due)) => assert!(due.take().is_some()),
-                None => self.ends(f.cookie, None),
-            }
-            handed += 1;
-            true
-        }));
-        handed
+        let mut drive = self.wheel.drive(DRIVER).unwrap();
+        let handed =
+            drive.handed(
+                |f| match timers.iter_mut().find(|(timer, _)| *timer == f.handle) {
+                    Some((_, due)) => assert!(due.take().is_some()),
+                    None => self.ends(f.cookie, None),
+                },
+            );
+        handed.len() as u64
     }
 }
 
@@ -169,9 +161,8 @@ fn messages_to_a_wheel_that_changes_hands() {
         let body = |n: usize, rng: &mut Rng| {
             let number = n as Thread + 1;
             for _ in 0..EACH {
-                match w.send(number, rng) {
-                    Ok(()) => {}
-                    Err(e) => return assert_eq!(e, Error::Shutdown),
+                if let Err(e) = w.send(number, rng) {
+                    return assert_eq!(e, Error::Shutdown);
                 }
                 if rng.below(6) == 0 && !w.wheel.gate.is_closed() {
                     // Nobody may have it for a while: then this thread gives up.
@@ -199,10 +190,8 @@ fn messages_to_a_wheel_that_changes_hands() {
         let open = w.open.lock().unwrap();
         assert!(open.iter().all(Option::is_none), "lost");
         for (timer, due) in w.timers.lock().unwrap().iter() {
-            assert_eq!(
-                (w.wheel.free(&awake(DRIVER), *timer), *due),
-                (Ok(false), None)
-            );
+            assert_eq!(*due, None);
+            assert_eq!(w.wheel.free(&awake(DRIVER), *timer), Ok(false));
         }
         assert_eq!(w.wheel.live(NUMBERS), 0);
         add(&tally.ended, open.len() as u64);

@@ -1,6 +1,6 @@
 //! A driver that sleeps while nothing is due: race 3.
 
-use super::{check, together, World};
+use super::{check, describe, together, World};
 use crate::core::state::STEP;
 use crate::sync::Mutex;
 use crate::tests::checker::{thread, Condvar, TICK_BITS};
@@ -79,8 +79,10 @@ fn arms_against_a_driver_that_sleeps() {
             rounds += 1;
             assert!(
                 rounds < 2000,
-                "does not fall asleep: {}",
-                w.describe(*alarm.tick.lock().unwrap())
+                "does not fall asleep: {}, now {}, alarm {}",
+                describe(&w.wheel),
+                w.now(),
+                alarm.tick.lock().unwrap()
             );
             w.sweep(w.now(), true, |f| {
                 w.fire(f);
@@ -88,10 +90,9 @@ fn arms_against_a_driver_that_sleeps() {
             });
             drop(busy.lock().unwrap());
             fired.notify_all();
-            w.wheel
-                .drive(0)
-                .unwrap()
-                .fall_asleep(|ns| alarm.set(ns >> TICK_BITS));
+            let mut drive = w.wheel.drive(0).unwrap();
+            drive.fall_asleep(|ns| alarm.set(ns >> TICK_BITS));
+            drop(drive);
             if *busy.lock().unwrap() == 0 {
                 break;
             }

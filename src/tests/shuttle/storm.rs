@@ -14,7 +14,7 @@ fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
             for _ in 0..20 {
                 let most = 1 + rng.below(6);
                 let mut n = 0;
-                w.advance(w.now() + 1 + rng.below(4), |f| {
+                w.sweep(w.now() + 1 + rng.below(4), false, |f| {
                     w.fire(f);
                     n += 1;
                     n < most
@@ -70,16 +70,6 @@ fn stop_and_drain_against_three_threads() {
 /// Calls that make a timer, of each thread.
 const ROUNDS: u64 = 8;
 
-struct Shared(Box<Wheel>);
-// SAFETY: each thread has a number of its own.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    fn wheel(&self) -> &Wheel {
-        &self.0
-    }
-}
-
 /// Threads that make timers have a permit for each node, one thread frees what they
 /// make. A node that was freed is found, also while it goes from the list of one thread
 /// to that of another; unless a thread is stopped in the middle of that, which this way
@@ -91,20 +81,15 @@ fn a_free_node_is_found_at_the_limit() {
             limit: THREADS as u32 - 1,
             ..shape(1, 1, 0)
         };
-        let shared = Shared(Wheel::new(config).unwrap());
+        let wheel = Everywhere::new(config).unwrap();
         let permits = AtomicU64::new(THREADS as u64 - 1);
         let made: [AtomicU64; THREADS] = Default::default();
-        let take = |n: u64| n.checked_sub(1);
-        let take_permit = || {
-            permits
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-                .is_ok()
-        };
+        let less = |n: u64| n.checked_sub(1);
+        let take = || permits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         let make = |n: usize, _: &mut Rng| {
-            let wheel = shared.wheel();
             let number = n as Thread + 1;
             for _ in 0..ROUNDS {
-                while made[n].load(Ordering::Relaxed) != 0 || !take_permit() {
+                while made[n].load(Ordering::Relaxed) != 0 || take().is_err() {
                     thread::yield_now();
                 }
                 let timer = wheel.setup(&awake(number), called(0), None);
@@ -112,7 +97,6 @@ fn a_free_node_is_found_at_the_limit() {
             }
         };
         let free = |_: &mut Rng| {
-            let wheel = shared.wheel();
             let number = DRIVER;
             let mut freed = 0;
             while freed != ROUNDS * THREADS as u64 {
@@ -139,28 +123,19 @@ fn a_free_node_is_found_at_the_limit() {
 /// The accesses of a sweep over one tick in which one timer is due. `threads` threads use
 /// the wheel, and each has a timer that is due much later.
 fn accesses(threads: u64) -> usize {
-    let wheel = Wheel::new(shape(3, 2, 0)).unwrap();
+    let wheel = Everywhere::new(shape(3, 2, 0)).unwrap();
     for number in 1..=threads {
         let later = wheel.setup(&awake(number as Thread), called(0), Some(at(40)));
         assert!(later.is_ok());
     }
-    let futex = Futex::default();
     let mut counted = 0;
     // The first sweeps may do what later ones need not.
     for tick in 1..4 {
-        let due = wheel.setup(&awake(1), called(1), Some(at(tick)));
-        let due = due.unwrap();
-        let mut fired = 0;
+        let due = wheel.setup(&awake(1), called(1), Some(at(tick))).unwrap();
         let before = shuttle::current::context_switches();
-        let done = wheel.drive(0).unwrap().advance(
-            at(tick),
-            Waker(&futex, |_: &Fired| {
-                fired += 1;
-                true
-            }),
-        );
+        let fired = wheel.drive(0).unwrap().told(at(tick), |f| f.handle);
         counted = shuttle::current::context_switches() - before;
-        assert!(done && fired == 1);
+        assert_eq!(fired, [due]);
         assert_eq!(wheel.free(&awake(1), due), Ok(false));
     }
     counted
@@ -170,12 +145,10 @@ fn accesses(threads: u64) -> usize {
 fn a_tick_costs_what_is_due() {
     // One thread: there is one order.
     let once = RandomScheduler::new(1);
-    run(
-        once,
-        &Arc::new(|| {
-            let alone = accesses(1);
-            assert!(alone > 0);
-            assert_eq!(alone, accesses(7), "more for more threads");
-        }),
-    );
+    let compare = || {
+        let alone = accesses(1);
+        assert!(alone > 0);
+        assert_eq!(alone, accesses(7), "more for more threads");
+    };
+    run(once, &Arc::new(compare));
 }
