@@ -2,6 +2,7 @@
 
 use crate::core::driver::{Fired, Sink};
 use crate::core::life::Spec;
+use crate::runtime::{Host, Options};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 #[cfg(loom)]
 pub use loom as tool;
@@ -46,6 +47,34 @@ pub fn called(number: usize) -> Spec {
     Spec {
         func: func(number),
         ..Spec::default()
+    }
+}
+
+/// A wheel on a clock, which all threads use until it is destroyed.
+pub(crate) struct Hosted(*mut Host);
+
+// SAFETY: the wheel is for all threads.
+unsafe impl Sync for Hosted {}
+// SAFETY: as above.
+unsafe impl Send for Hosted {}
+
+impl Hosted {
+    pub fn new(options: Options, callback: unsafe fn(&Host, &Fired)) -> Hosted {
+        Hosted(Host::create(options, callback).unwrap())
+    }
+
+    /// The last call on it, when the other threads are gone.
+    pub fn destroy(&self) {
+        // SAFETY: nothing uses it any more.
+        assert_eq!(unsafe { Host::destroy(self.0) }, Ok(()));
+    }
+}
+
+impl std::ops::Deref for Hosted {
+    type Target = Host;
+    fn deref(&self) -> &Host {
+        // SAFETY: it is there until `destroy`.
+        unsafe { &*self.0 }
     }
 }
 

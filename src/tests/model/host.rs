@@ -1,7 +1,7 @@
 //! Whole wheels: who may drive, how the tick thread sleeps and ends, and who waits for it.
 //! The code is what ships; clock, alarm, threads and futex are those of the tests (`sys`).
 
-use super::{duel, duel_to, report, with_another, with_two_others, Part, Plain};
+use super::{after, duel, duel_to, report, with_another, with_two_others, Part, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::state::NEVER;
@@ -11,7 +11,7 @@ use crate::runtime::{Errno, Host, Options};
 use crate::sync::AtomicU64 as Tracked;
 use crate::sys::clock::Clock;
 use crate::sys::end;
-use crate::tests::checker::{at, func, TICK_BITS};
+use crate::tests::checker::{at, func, Hosted, TICK_BITS};
 use crate::tests::system::{system, BEGIN};
 use loom::sync::{Condvar, Mutex};
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ const LATER: u64 = BEGIN + at(2);
 
 /// A wheel, and what its callbacks leave behind.
 struct World {
-    host: *mut Host,
+    host: Hosted,
     written: Plain,
     ran: AtomicU64,
     /// The second function has run.
@@ -38,11 +38,6 @@ struct World {
     /// The latest timer.
     handle: AtomicU64,
 }
-
-// SAFETY: the host is for all threads until it is destroyed.
-unsafe impl Sync for World {}
-// SAFETY: as above.
-unsafe impl Send for World {}
 
 /// The callback of the timers of a world, which is their cookie.
 unsafe fn callback(_: &Host, fired: &Fired) {
@@ -58,7 +53,7 @@ unsafe fn callback(_: &Host, fired: &Fired) {
     }
     if fired.func == func(3) {
         let handle = w.handle.load(Ordering::Relaxed);
-        assert_eq!(w.host().arm_at(handle, LATER), 0);
+        assert_eq!(w.host.arm_at(handle, LATER), 0);
     }
 }
 
@@ -81,9 +76,8 @@ impl World {
             queue: 1,
             ..options(clock)
         };
-        let host = Host::create(options, callback).unwrap();
         Box::new(World {
-            host,
+            host: Hosted::new(options, callback),
             written: Plain::default(),
             ran: AtomicU64::new(0),
             fired: Default::default(),
@@ -92,11 +86,6 @@ impl World {
             armed: Tracked::new(0),
             handle: AtomicU64::new(0),
         })
-    }
-
-    fn host(&self) -> &Host {
-        // SAFETY: destroyed by `end` alone.
-        unsafe { &*self.host }
     }
 
     /// A timer that is due at DUE, and the latest.
@@ -111,7 +100,7 @@ impl World {
             cookie: std::ptr::from_ref(self).expose_provenance() as u64,
             ..Spec::default()
         };
-        self.host().setup(spec, Some(DUE)).unwrap()
+        self.host.setup(spec, Some(DUE)).unwrap()
     }
 
     /// A timer that is due, as time has passed.
@@ -121,16 +110,16 @@ impl World {
     }
 
     fn poll(&self) -> Result<bool, Errno> {
-        Ok(self.host().poll(Bounds::default(), None)?.done)
+        Ok(self.host.poll(Bounds::default(), None)?.done)
     }
 
     fn advance(&self) -> Result<bool, Errno> {
-        Ok(self.host().advance(DUE, Bounds::default(), None)?.done)
+        Ok(self.host.advance(DUE, Bounds::default(), None)?.done)
     }
 
     /// What edge-triggered epoll reports: true once each time the descriptor becomes ready.
     fn edge(&self) -> bool {
-        let fd = self.host().descriptor().unwrap() as usize;
+        let fd = self.host.descriptor().unwrap() as usize;
         system().bell(fd).edge()
     }
 
@@ -144,8 +133,7 @@ impl World {
 
     /// The last call on it.
     fn end(&self) {
-        // SAFETY: the other threads are gone.
-        assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
+        self.host.destroy();
         end::now();
     }
 
@@ -186,7 +174,7 @@ fn ended<R>(f: impl FnOnce() -> R) -> R {
 
 /// The descriptor, which this thread then uses.
 fn first_edge(w: &World) -> i32 {
-    let fd = w.host().descriptor().unwrap();
+    let fd = w.host.descriptor().unwrap();
     system().bell(fd as usize).edge();
     fd
 }
@@ -204,23 +192,24 @@ fn is_done<T>(result: Result<T, Errno>) -> bool {
 
 /// A wheel with the tick thread's clock.
 fn on_a_clock() -> Box<World> {
-    let w = World::new(Clock::Monotonic, 0);
-    w.host().descriptor().unwrap();
-    w
+    after(World::new(Clock::Monotonic, 0), |w| {
+        w.host.descriptor().unwrap()
+    })
+}
+
+/// A wheel with a timer that was armed.
+fn armed(clock: Clock, workers: u32) -> Box<World> {
+    after(World::new(clock, workers), |w| w.timer(func(1)))
 }
 
 /// A wheel with the tick thread's clock, and with a timer that is due.
 fn on_a_clock_with_one() -> Box<World> {
-    let w = on_a_clock();
-    w.overdue(func(1));
-    w
+    after(on_a_clock(), |w| w.overdue(func(1)))
 }
 
 /// A wheel with a timer that was due before its tick thread started.
 fn started_late() -> Box<World> {
-    let w = on_a_clock_with_one();
-    w.host().start().unwrap();
-    w
+    after(on_a_clock_with_one(), |w| w.host.start().unwrap())
 }
 
 /// A thread that waits for edges of the descriptor, and polls at each.
@@ -233,7 +222,7 @@ fn polls_at_edges(w: &World) {
 /// Cancels the timer and waits: all of its callback is seen, or none of it runs.
 fn cancels_and_waits(w: &World) {
     let timer = w.handle.load(Ordering::Relaxed);
-    let was = w.host().cancel_sync(timer, false).unwrap();
+    let was = w.host.cancel_sync(timer, false).unwrap();
     assert_eq!(w.wrote(), u64::from(!was));
 }
 
@@ -251,13 +240,9 @@ fn have_fired(w: &World, number: u64) {
 #[test]
 fn start_against_poll() {
     duel_of(
-        || {
-            let w = on_a_clock();
-            w.overdue(0);
-            w
-        },
+        || after(on_a_clock(), |w| w.overdue(0)),
         |w| {
-            let started = is_done(w.host().start());
+            let started = is_done(w.host.start());
             w.started.store(started, Ordering::Relaxed);
         },
         |w| {
@@ -268,9 +253,9 @@ fn start_against_poll() {
                 );
                 true
             };
-            is_done(w.host().poll(Bounds::default(), Some(&mut event)));
+            is_done(w.host.poll(Bounds::default(), Some(&mut event)));
         },
-        |w, (), ()| assert_eq!(w.host().stop(), Ok(())),
+        |w, (), ()| assert_eq!(w.host.stop(), Ok(())),
     );
 }
 
@@ -280,8 +265,8 @@ fn start_against_poll_at_an_edge() {
     duel_of(
         on_a_clock_with_one,
         |w| {
-            if is_done(w.host().start()) {
-                assert_eq!(w.host().stop(), Ok(()));
+            if is_done(w.host.start()) {
+                assert_eq!(w.host.stop(), Ok(()));
             }
         },
         polls_at_edges,
@@ -293,11 +278,7 @@ fn start_against_poll_at_an_edge() {
 #[test]
 fn poll_against_a_refused_poll() {
     duel_of(
-        || {
-            let w = on_a_clock();
-            polls_at_edges(&w);
-            w
-        },
+        || after(on_a_clock(), |w| polls_at_edges(w)),
         |w| _ = is_done(w.poll()),
         |w| {
             w.overdue(func(1));
@@ -335,7 +316,7 @@ fn poll_with_bounds_against_itself() {
     let poll_one = |w: &World| {
         let one = Bounds { items: 1, ns: 0 };
         while w.edge() {
-            is_done(w.host().poll(one, None));
+            is_done(w.host.poll(one, None));
         }
     };
     duel_of(
@@ -356,7 +337,7 @@ fn poll_with_bounds_against_itself() {
 fn drain_against_poll() {
     let drain = |w: &World| {
         let mut handed = 0;
-        is_done(w.host().drain(|_| {
+        is_done(w.host.drain(|_| {
             handed += 1;
             true
         }));
@@ -371,9 +352,9 @@ fn drain_against_poll() {
     duel_of(
         on_a_clock_with_one,
         drain,
-        |w| match w.host().start() {
+        |w| match w.host.start() {
             Err(e) => assert!([libc::EBUSY, libc::ESHUTDOWN].contains(&-e)),
-            Ok(()) => assert_eq!(w.host().stop(), Ok(())),
+            Ok(()) => assert_eq!(w.host.stop(), Ok(())),
         },
         has_ended,
     );
@@ -383,11 +364,7 @@ fn drain_against_poll() {
 #[test]
 fn tick_thread_against_arm() {
     duel_of(
-        || {
-            let w = on_a_clock();
-            w.host().start().unwrap();
-            w
-        },
+        || after(on_a_clock(), |w| w.host.start().unwrap()),
         |w| w.timer(func(2)),
         |_| system().pass(LATER - BEGIN),
         |w, (), ()| {
@@ -395,7 +372,7 @@ fn tick_thread_against_arm() {
             system().pass(at(1));
             w.wait();
             assert_eq!((w.ran(), w.wrote()), (1, 1));
-            assert_eq!(w.host().stop(), Ok(()));
+            assert_eq!(w.host.stop(), Ok(()));
         },
     );
 }
@@ -405,7 +382,7 @@ fn tick_thread_against_arm() {
 fn stop_against_tick_thread() {
     duel_of(
         started_late,
-        |w| assert_eq!(w.host().stop(), Ok(())),
+        |w| assert_eq!(w.host.stop(), Ok(())),
         polls_at_edges,
         |w, (), ()| has_fired(w),
     );
@@ -419,10 +396,10 @@ fn stop_against_tick_thread_and_worker() {
         || {
             let w = World::new(Clock::Monotonic, 1);
             w.overdue(func(1));
-            w.host().start().unwrap();
+            w.host.start().unwrap();
             w
         },
-        |w| assert_eq!(w.host().stop(), Ok(())),
+        |w| assert_eq!(w.host.stop(), Ok(())),
         cancels_and_waits,
         |w, (), ()| assert_eq!(w.ran(), w.wrote()),
     );
@@ -433,7 +410,7 @@ fn stop_against_tick_thread_and_worker() {
 #[test]
 fn stop_against_stop() {
     let stop = |w: &World| {
-        if is_done(w.host().stop()) && w.ran() == 1 {
+        if is_done(w.host.stop()) && w.ran() == 1 {
             assert_eq!(w.wrote(), 1);
         }
     };
@@ -444,11 +421,11 @@ fn stop_against_stop() {
 #[test]
 fn start_and_stop_against_start_and_stop() {
     let start_and_stop = |w: &World| {
-        is_done(w.host().start());
-        is_done(w.host().stop());
+        is_done(w.host.start());
+        is_done(w.host.stop());
     };
     duel_of(on_a_clock, start_and_stop, start_and_stop, |w, (), ()| {
-        assert_eq!(w.host().stop(), Ok(()));
+        assert_eq!(w.host.stop(), Ok(()));
     });
 }
 
@@ -470,13 +447,9 @@ fn descriptor_against_descriptor() {
 #[test]
 fn descriptor_against_poll() {
     duel_of(
-        || {
-            let w = World::new(Clock::Monotonic, 0);
-            w.timer(func(1));
-            w
-        },
+        || armed(Clock::Monotonic, 0),
         |w| {
-            w.host().descriptor().unwrap();
+            w.host.descriptor().unwrap();
             polls_at_edges(w);
         },
         |w| _ = is_done(w.poll()),
@@ -492,16 +465,11 @@ fn descriptor_against_poll() {
 #[test]
 fn descriptor_against_poll_with_bounds() {
     duel_of(
-        || {
-            let w = World::new(Clock::Monotonic, 0);
-            w.timer(func(1));
-            w.overdue(func(1));
-            w
-        },
-        |w| _ = w.host().descriptor().unwrap(),
+        || after(armed(Clock::Monotonic, 0), |w| w.overdue(func(1))),
+        |w| _ = w.host.descriptor().unwrap(),
         |w| {
             let one = Bounds { items: 1, ns: 0 };
-            assert_eq!(w.host().poll(one, None).map(|d| d.done), Ok(false));
+            assert_eq!(w.host.poll(one, None).map(|d| d.done), Ok(false));
         },
         |w, (), ()| have_fired(w, 2),
     );
@@ -517,7 +485,7 @@ fn now_against_advance() {
             assert_eq!(w.advance(), Ok(true));
         },
         |w| {
-            if w.host().now() == DUE {
+            if w.host.now() == DUE {
                 assert_eq!(w.wrote(), 1);
             }
         },
@@ -525,21 +493,12 @@ fn now_against_advance() {
     );
 }
 
-/// A wheel that is advanced, with a timer that was armed.
-fn advanced(workers: u32) -> impl Fn() -> Box<World> + Copy {
-    move || {
-        let w = World::new(Clock::Manual, workers);
-        w.timer(func(1));
-        w
-    }
-}
-
 /// A cancel that waits sees all of a callback, or none of it runs.
 #[test]
 fn cancel_sync_against_callback() {
     for workers in [0, 1] {
         duel_of(
-            advanced(workers),
+            move || armed(Clock::Manual, workers),
             |w| assert_eq!(w.advance(), Ok(true)),
             cancels_and_waits,
             |w, (), ()| assert_eq!(w.ran(), w.wrote()),
@@ -552,17 +511,17 @@ fn cancel_sync_against_callback() {
 fn stop_against_callback() {
     for workers in [0, 1] {
         duel_of(
-            advanced(workers),
+            move || armed(Clock::Manual, workers),
             |w| assert_eq!(w.advance(), Ok(true)),
             |w| {
                 let has_begun = w.begun.load(Ordering::Acquire) != 0;
-                assert_eq!(w.host().stop(), Ok(()));
+                assert_eq!(w.host.stop(), Ok(()));
                 if has_begun {
                     assert_eq!(w.wrote(), 1);
                 }
             },
             |w, (), ()| {
-                assert_eq!(w.host().stop(), Ok(()));
+                assert_eq!(w.host.stop(), Ok(()));
                 assert_eq!((w.ran(), w.wrote()), (1, 1));
             },
         );
@@ -577,16 +536,11 @@ const FAR: u64 = BEGIN + at(5);
 /// A wheel whose loop sleeps in its own call. The loop is woken by a count that stays until
 /// the loop takes it, like that of an eventfd.
 struct Looping {
-    host: *mut Host,
+    host: Hosted,
     woken: Box<Tracked>,
     /// Those of `with_timers`.
     timers: [u64; 2],
 }
-
-// SAFETY: the host is for all threads until it is destroyed.
-unsafe impl Sync for Looping {}
-// SAFETY: as above.
-unsafe impl Send for Looping {}
 
 /// The wake function. Its read makes it slow: others may do anything between its two steps.
 extern "C-unwind" fn wake(_: *mut WheelInC, woken: Option<NonNull<WheelInC>>) {
@@ -604,9 +558,8 @@ impl Looping {
             wake_arg: Some(NonNull::from(&*woken).cast()),
             ..options(Clock::Manual)
         };
-        let host = Host::create(options, callback).unwrap();
         Looping {
-            host,
+            host: Hosted::new(options, callback),
             woken,
             timers: [0; 2],
         }
@@ -615,31 +568,26 @@ impl Looping {
     /// A loop that sleeps. Two threads have a timer each, and memory to arm it.
     fn with_timers() -> Looping {
         let mut w = Looping::new();
-        w.host().wheel.inboxes.reserve(2).unwrap();
-        w.timers = [(); 2].map(|()| w.host().setup(Spec::default(), None).unwrap());
+        w.host.wheel.inboxes.reserve(2).unwrap();
+        w.timers = [(); 2].map(|()| w.host.setup(Spec::default(), None).unwrap());
         w.turn();
         w
     }
 
-    fn host(&self) -> &Host {
-        // SAFETY: destroyed by `end` alone.
-        unsafe { &*self.host }
-    }
-
     /// Makes a timer that is due at a time. Its event is discarded.
     fn arm(&self, due: u64) {
-        self.host().setup(Spec::default(), Some(due)).unwrap();
+        self.host.setup(Spec::default(), Some(due)).unwrap();
     }
 
     /// Arms a timer of `with_timers`.
     fn arm_one(&self, n: usize, due: u64) {
-        assert_eq!(self.host().arm_at(self.timers[n], due), 0);
+        assert_eq!(self.host.arm_at(self.timers[n], due), 0);
     }
 
     /// One turn of the loop: when it sleeps until, unless it is woken.
     fn turn(&self) -> u64 {
         self.woken.swap(0, Ordering::AcqRel);
-        let driven = self.host().advance(BEGIN, Bounds::default(), None);
+        let driven = self.host.advance(BEGIN, Bounds::default(), None);
         driven.unwrap().next_ns
     }
 
@@ -654,8 +602,7 @@ impl Looping {
         self.arm(SOON);
         let woken = self.woken.load(Ordering::Acquire);
         assert_eq!(woken, u64::from(next > SOON), "comes at {next}");
-        // SAFETY: the other threads are gone.
-        assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
+        self.host.destroy();
         end::now();
     }
 }
@@ -696,19 +643,10 @@ fn wake_against_a_loop_that_goes_to_sleep() {
 #[test]
 fn wake_by_arms_that_come_earlier_and_earlier() {
     duel(
-        || {
-            let w = Looping::new();
-            w.turn();
-            w
-        },
-        |w| {
-            ended(|| {
-                w.arm(FAR);
-                w.arm(NEAR);
-            });
-        },
+        || after(Looping::new(), Looping::turn),
+        |w| ended(|| [FAR, NEAR].map(|due| w.arm(due))),
         |w| ended(|| w.turn()),
-        |w, (), next| w.comes_by(NEAR, next),
+        |w, _, next| w.comes_by(NEAR, next),
     );
 }
 

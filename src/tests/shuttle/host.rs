@@ -13,7 +13,7 @@ mod life;
 mod waits;
 mod woken;
 
-use super::{add, check, thread, Rng, Tally};
+use super::{add, check, numbers, thread, Rng, Tally};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -23,6 +23,7 @@ use crate::runtime::drive::Bounds;
 use crate::runtime::options::{Overload, WakeFn, WheelInC};
 use crate::runtime::{Errno, Host, Options};
 use crate::sys::clock::Clock;
+use crate::tests::checker::Hosted;
 use crate::tests::system::{one_in, system, System, BEGIN};
 use crate::tests::NUMBERS;
 use shuttle::sync::{Condvar, Mutex};
@@ -66,7 +67,7 @@ enum Manner {
 
 /// One wheel and its books.
 struct World {
-    host: *mut Host,
+    host: Hosted,
     clock: Clock,
     manner: Manner,
     /// The threads of the test that have not ended.
@@ -90,13 +91,6 @@ struct World {
     asked: Mutex<(u64, bool)>,
     ask: Condvar,
 }
-
-// SAFETY: C passes it to all threads; what is not atomic has a lock.
-unsafe impl Sync for Host {}
-// SAFETY: the host is for all threads until it is destroyed.
-unsafe impl Sync for World {}
-// SAFETY: as above.
-unsafe impl Send for World {}
 
 std::thread_local! {
     /// That of the execution: the threads of one run in one of the system's.
@@ -136,15 +130,10 @@ fn is_refused_inside(host: &Host) {
     assert_eq!(driven, Err(-libc::EBUSY));
 }
 
-fn numbers() -> Rng {
-    use shuttle::rand::RngCore;
-    Rng(shuttle::rand::thread_rng().next_u64() | 1)
-}
-
 /// The callback of all timers: now and then it calls back.
 unsafe fn callback(host: &Host, fired: &Fired) {
     let w = world();
-    w.fires(host, fired);
+    w.fires(fired);
     add(&w.called, 1);
     assert!(fired.func != 0 && (fired.handle == 0) == (fired.kind & KEYED != 0));
     let mut rng = numbers();
@@ -153,11 +142,11 @@ unsafe fn callback(host: &Host, fired: &Fired) {
     INSIDE.with(|inside| inside.set(outer | mine.map_or(0, |n| 1 << n)));
     match rng.below(10) {
         0 => is_refused_inside(host),
-        1 => w.wait_for_another(host, &mut rng),
-        2 => w.arm(host, &mut rng),
+        1 => w.wait_for_another(&mut rng),
+        2 => w.arm(&mut rng),
         3 => _ = host.next_expiry().unwrap(),
         4 => _ = host.work(),
-        5 => w.arm_one_call(host, &mut rng),
+        5 => w.arm_one_call(&mut rng),
         _ => thread::yield_now(),
     }
     INSIDE.with(|inside| inside.set(outer));
@@ -190,22 +179,18 @@ impl World {
     /// With a function that wakes the driver.
     fn of(clock: Clock, crew: Option<Options>, manner: Manner, wake: WakeFn) -> World {
         let executor = crew.is_some_and(|crew| crew.workers == 0);
-        let host = Host::create(
-            Options {
-                clock: clock as u32,
-                tick_ns: TICK,
-                levels: 2,
-                slots: 2,
-                start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
-                executor: executor.then_some(execute),
-                wake,
-                ..crew.unwrap_or_default()
-            },
-            callback,
-        )
-        .unwrap();
+        let options = Options {
+            clock: clock as u32,
+            tick_ns: TICK,
+            levels: 2,
+            slots: 2,
+            start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
+            executor: executor.then_some(execute),
+            wake,
+            ..crew.unwrap_or_default()
+        };
         let w = World {
-            host,
+            host: Hosted::new(options, callback),
             clock,
             manner,
             busy: AtomicU64::new(0),
@@ -221,7 +206,7 @@ impl World {
             ask: Condvar::new(),
         };
         for timer in &w.shared {
-            timer.store(w.host().setup(kept(), None).unwrap(), Ordering::Relaxed);
+            timer.store(w.host.setup(kept(), None).unwrap(), Ordering::Relaxed);
         }
         w
     }
@@ -229,13 +214,8 @@ impl World {
     /// With a tick thread.
     fn started(crew: Option<Options>, manner: Manner) -> World {
         let w = World::new(Clock::Monotonic, crew, manner);
-        w.host().start().unwrap();
+        w.host.start().unwrap();
         w
-    }
-
-    fn host(&self) -> &Host {
-        // SAFETY: destroyed by `destroy` alone.
-        unsafe { &*self.host }
     }
 
     fn is_manual(&self) -> bool {
@@ -244,32 +224,19 @@ impl World {
 
     /// For a message: what is pending, and when the driver wakes.
     fn describe(&self) -> String {
-        let (host, wheel) = (self.host(), &self.host().wheel);
-        let mut at = 0;
-        let mut due = Vec::new();
-        while let Some((next, pending)) = wheel.next_pending(at) {
-            due.push(pending.deadline_ns);
-            at = next;
-        }
-        format!(
-            "{} pending, due {due:?}, now {}, hand {}, next {:?}, dirty {}, alarm {:?}",
-            wheel.pending(NUMBERS),
-            host.now(),
-            wheel.hand_ns(),
-            wheel.next_expiry(),
-            wheel.inboxes.are_dirty(),
-            host.descriptor()
-                .map(|fd| system().bell(fd as usize).seen()),
-        )
+        let fd = self.host.descriptor();
+        let alarm = fd.map(|fd| system().bell(fd as usize).seen());
+        let wheel = super::describe(&self.host.wheel);
+        format!("{wheel}, now {}, alarm {alarm:?}", self.host.now())
     }
 
     fn book(&self, by: i64) {
         self.books.fetch_add(by, Ordering::Relaxed);
     }
 
-    fn fires(&self, host: &Host, fired: &Fired) {
+    fn fires(&self, fired: &Fired) {
         let latest = match self.clock {
-            Clock::Manual => host.now(),
+            Clock::Manual => self.host.now(),
             _ => system().latest(),
         };
         assert!(fired.deadline_ns <= latest, "early");
@@ -293,7 +260,8 @@ impl World {
         self.shared[rng.below(SHARED as u64) as usize].load(Ordering::Relaxed)
     }
 
-    fn arm(&self, host: &Host, rng: &mut Rng) {
+    fn arm(&self, rng: &mut Rng) {
+        let host = &self.host;
         let due = host.after(rng.below(SOON));
         let timer = self.pick(rng);
         // Before it can end.
@@ -307,21 +275,23 @@ impl World {
         }
     }
 
-    fn arm_one_call(&self, host: &Host, rng: &mut Rng) {
+    fn arm_one_call(&self, rng: &mut Rng) {
         let spec = Spec {
             kind: AUTO,
             func: rng.below(2) as usize,
             ..kept()
         };
         self.book(1);
-        let made = host.setup(spec, Some(host.after(rng.below(SOON))));
+        let due = self.host.after(rng.below(SOON));
+        let made = self.host.setup(spec, Some(due));
         // There is not always room in so small a slab.
         if right(made.map(|_| 0), &[libc::ESHUTDOWN, libc::ENOSPC]) != 0 {
             self.book(-1);
         }
     }
 
-    fn key(&self, host: &Host, rng: &mut Rng) {
+    fn key(&self, rng: &mut Rng) {
+        let host = &self.host;
         let key = [rng.below(2) as u8];
         let due = host.after(rng.below(SOON));
         match rng.below(3) {
@@ -339,28 +309,29 @@ impl World {
 
     /// Waits for one of the shared timers. In the callback of one, only for a later one, so that
     /// no two wait for each other, or for itself, which is refused.
-    fn wait_for_another(&self, host: &Host, rng: &mut Rng) {
+    fn wait_for_another(&self, rng: &mut Rng) {
         let n = rng.below(SHARED as u64);
         let inside = INSIDE.with(Cell::get);
         if inside >> n > 1 {
             return;
         }
-        let was = self.await_end(host, self.shared[n as usize].load(Ordering::Relaxed));
+        let was = self.await_end(self.shared[n as usize].load(Ordering::Relaxed));
         assert_eq!(was == -libc::EDEADLK, inside >> n == 1);
     }
 
-    fn await_end(&self, host: &Host, timer: Handle) -> i32 {
-        let was = right(host.cancel_sync(timer, false), &[libc::EDEADLK]);
+    fn await_end(&self, timer: Handle) -> i32 {
+        let was = right(self.host.cancel_sync(timer, false), &[libc::EDEADLK]);
         self.says(was == 1);
         was
     }
 
     /// Drives; false if that was refused.
-    fn drive(&self, host: &Host, rng: &mut Rng) -> bool {
+    fn drive(&self, rng: &mut Rng) -> bool {
+        let host = &self.host;
         let mut room = 1 + rng.below(3);
         let goal = rng.below(SOON);
         let mut event = |fired: &Fired| {
-            self.fires(host, fired);
+            self.fires(fired);
             room -= 1;
             room != 0
         };
@@ -375,9 +346,9 @@ impl World {
         right(driven.map(|d| d.done), &[libc::EBUSY]) >= 0
     }
 
-    fn drain(&self, host: &Host) {
+    fn drain(&self) {
         self.drains.fetch_add(1, Ordering::Relaxed);
-        let done = host.drain(|_| {
+        let done = self.host.drain(|_| {
             self.ends();
             true
         });
@@ -388,22 +359,22 @@ impl World {
 
     /// Any call by any thread.
     fn call(&self, rng: &mut Rng) {
-        let host = self.host();
+        let host = &self.host;
         match rng.below(20) {
             0 | 1 if !self.is_manual() => {
                 let started = right(host.start().map(|()| 0), &STOPPED);
                 assert!(started != -libc::ESHUTDOWN || self.drains.load(Ordering::Relaxed) != 0);
             }
             2 | 3 => _ = right(host.stop().map(|()| 0), &[libc::EBUSY]),
-            4..=7 => _ = self.drive(host, rng),
+            4..=7 => _ = self.drive(rng),
             8 => _ = host.next_expiry().unwrap(),
-            9 | 10 => self.key(host, rng),
-            11 => self.wait_for_another(host, rng),
-            12 => self.arm_one_call(host, rng),
-            13 if rng.below(8) == 0 => self.drain(host),
+            9 | 10 => self.key(rng),
+            11 => self.wait_for_another(rng),
+            12 => self.arm_one_call(rng),
+            13 if rng.below(8) == 0 => self.drain(),
             14 => _ = right(host.work(), &[libc::EINVAL]),
             15 => {
-                let was = host.wheel.cancel(host, self.pick(rng), false).unwrap();
+                let was = host.wheel.cancel(&**host, self.pick(rng), false).unwrap();
                 self.says(was);
             }
             16 if system().hostile.load(Ordering::Relaxed) && rng.below(4) == 0 => {
@@ -411,7 +382,7 @@ impl World {
             }
             16 => system().pass(rng.below(2 * TICK)),
             17 => system().pass(SOON),
-            _ => self.arm(host, rng),
+            _ => self.arm(rng),
         }
     }
 
@@ -429,7 +400,7 @@ impl World {
             asked.0 -= 1;
             left -= 1;
             drop(asked);
-            self.host().work().unwrap();
+            self.host.work().unwrap();
             if self.manner == Manner::Meddles {
                 self.call(rng);
             }
@@ -443,7 +414,7 @@ impl World {
 
     /// The end: no thread still waits, and the books balance.
     fn close(&self, tally: &Tally, rng: &mut Rng) {
-        let host = self.host();
+        let host = &self.host;
         system().hostile.store(false, Ordering::Relaxed);
         system().pass(FAR);
         // To be stopped at any point of what is due.
@@ -470,13 +441,11 @@ impl World {
             host.next_expiry().unwrap();
         }
         if drains || host.wheel.pending(NUMBERS) != 0 {
-            while !host
-                .drain(|_| {
-                    self.ends();
-                    true
-                })
-                .unwrap()
-            {}
+            let all = |_: &Fired| {
+                self.ends();
+                true
+            };
+            while !host.drain(all).unwrap() {}
         }
         assert_eq!(host.stop(), Ok(()));
         let (queued, dropped, revoked) = host.queue();
@@ -490,8 +459,7 @@ impl World {
         let unsaid = ended - self.said.load(Ordering::Relaxed);
         let open = self.books.load(Ordering::Relaxed) - lost as i64;
         assert_eq!(open, unsaid as i64, "books");
-        // SAFETY: the other threads are gone.
-        assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
+        self.host.destroy();
         add(&tally.ended, self.ended.load(Ordering::Relaxed) + lost);
         add(&tally.called, self.called.load(Ordering::Relaxed));
     }
@@ -516,11 +484,10 @@ fn executor(queue: u32) -> Options {
 
 /// A pool of some kind, or none.
 fn crew(rng: &mut Rng) -> Option<Options> {
-    (rng.below(4) != 0).then(|| Options {
-        workers: rng.below(3) as u32,
-        queue: 1 << rng.below(2),
-        overload: [Overload::Run, Overload::Drop][rng.below(2) as usize] as u32,
-        ..Options::default()
+    (rng.below(4) != 0).then(|| {
+        let mut crew = crew_that_drops_none(rng);
+        crew.overload = [Overload::Run, Overload::Drop][rng.below(2) as usize] as u32;
+        crew
     })
 }
 
@@ -536,6 +503,19 @@ fn crew_that_drops_none(rng: &mut Rng) -> Options {
 fn manner(rng: &mut Rng) -> Manner {
     use Manner::{Inside, Late, Meddles, Refuses};
     [Refuses, Inside, Late, Meddles][rng.below(4) as usize]
+}
+
+/// Checks lives of worlds of `make`, in each of which a number of threads run `body`.
+fn lives(
+    threads: usize,
+    make: impl Fn(&mut Rng) -> World + Send + Sync + 'static,
+    body: impl Fn(&World, usize, &mut Rng) + Send + Sync + 'static,
+) {
+    check(move |rng, tally| {
+        let w = make(rng);
+        together(&w, rng, threads, |n, rng| body(&w, n, rng));
+        w.close(tally, rng);
+    });
 }
 
 /// Runs `body` in threads, each with numbers of its own, with the world as theirs; and

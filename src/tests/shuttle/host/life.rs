@@ -19,15 +19,15 @@ pub(super) fn clock(rng: &mut Rng) -> Clock {
 /// and destroy return, and each arm ends once.
 #[test]
 fn three_threads_in_any_calls() {
-    check(|rng, tally| {
+    let make = |rng: &mut Rng| {
         let w = World::new(clock(rng), crew(rng), manner(rng));
         system().hostile.store(rng.below(2) == 0, Ordering::Relaxed);
-        together(&w, rng, 3, |_, rng| {
-            for _ in 0..12 {
-                w.call(rng);
-            }
-        });
-        w.close(tally, rng);
+        w
+    };
+    lives(3, make, |w, _, rng| {
+        for _ in 0..12 {
+            w.call(rng);
+        }
     });
 }
 
@@ -35,22 +35,18 @@ fn three_threads_in_any_calls() {
 /// return.
 #[test]
 fn stop_beside_an_executor_that_refuses() {
-    check(|rng, tally| {
-        let w = World::new(clock(rng), Some(executor(1)), Manner::Refuses);
-        together(&w, rng, 2, |n, rng| {
-            let host = w.host();
-            if !w.is_manual() {
-                right(host.start().map(|()| 0), &[libc::EBUSY]);
-            }
-            for _ in 0..4 {
-                w.arm_one_call(host, rng);
-            }
-            system().pass(FAR);
-            if w.is_manual() && n == 0 {
-                w.drive(host, rng);
-            }
-        });
-        w.close(tally, rng);
+    let make = |rng: &mut Rng| World::new(clock(rng), Some(executor(1)), Manner::Refuses);
+    lives(2, make, |w, n, rng| {
+        if !w.is_manual() {
+            right(w.host.start().map(|()| 0), &[libc::EBUSY]);
+        }
+        for _ in 0..4 {
+            w.arm_one_call(rng);
+        }
+        system().pass(FAR);
+        if w.is_manual() && n == 0 {
+            w.drive(rng);
+        }
     });
 }
 
@@ -78,19 +74,15 @@ impl World {
 /// tick thread sleeps; and then it is stopped.
 #[test]
 fn the_tick_thread_sleeps_past_nothing() {
-    check(|rng, tally| {
-        let w = World::started(None, Manner::Inside);
-        let host = w.host();
-        together(&w, rng, 3, |_, rng| {
-            for _ in 0..3 {
-                w.arm_one_call(host, rng);
-                if rng.below(2) == 0 {
-                    host.next_expiry().unwrap();
-                }
-                w.await_all(|| host.wheel.pending(NUMBERS) == 0);
+    let make = |_: &mut Rng| World::started(None, Manner::Inside);
+    lives(3, make, |w, _, rng| {
+        for _ in 0..3 {
+            w.arm_one_call(rng);
+            if rng.below(2) == 0 {
+                w.host.next_expiry().unwrap();
             }
-        });
-        w.close(tally, rng);
+            w.await_all(|| w.host.wheel.pending(NUMBERS) == 0);
+        }
     });
 }
 
@@ -98,17 +90,12 @@ fn the_tick_thread_sleeps_past_nothing() {
 /// asked for it; nobody stops the wheel for that.
 #[test]
 fn what_is_queued_waits_for_no_stop() {
-    check(|rng, tally| {
-        let crew = crew_that_drops_none(rng);
-        let w = World::started(Some(crew), Manner::Inside);
-        let host = w.host();
-        together(&w, rng, 2, |_, rng| {
-            for _ in 0..3 {
-                w.arm_one_call(host, rng);
-                w.await_all(|| host.wheel.pending(NUMBERS) == 0 && host.queue().0 == 0);
-            }
-        });
-        w.close(tally, rng);
+    let make = |rng: &mut Rng| World::started(Some(crew_that_drops_none(rng)), Manner::Inside);
+    lives(2, make, |w, _, rng| {
+        for _ in 0..3 {
+            w.arm_one_call(rng);
+            w.await_all(|| w.host.wheel.pending(NUMBERS) == 0 && w.host.queue().0 == 0);
+        }
     });
 }
 
@@ -118,7 +105,7 @@ fn what_is_queued_waits_for_no_stop() {
 fn a_query_disturbs_no_driver() {
     check(|rng, tally| {
         let w = World::new(clock(rng), None, Manner::Inside);
-        let host = w.host();
+        let host = &w.host;
         // One that no callback knows.
         let latest = host.now() + FAR;
         let spec = Spec { func: 0, ..kept() };
@@ -128,7 +115,7 @@ fn a_query_disturbs_no_driver() {
             for _ in 0..10 {
                 if n == 0 {
                     system().pass(rng.below(TICK));
-                    assert!(w.drive(host, rng), "refused");
+                    assert!(w.drive(rng), "refused");
                 } else if rng.below(2) == 0 {
                     let next = host.next_expiry().unwrap();
                     assert!(
@@ -136,7 +123,7 @@ fn a_query_disturbs_no_driver() {
                         "late: {next:?}, {latest}"
                     );
                 } else {
-                    w.arm_one_call(host, rng);
+                    w.arm_one_call(rng);
                 }
             }
         });
@@ -148,41 +135,37 @@ fn a_query_disturbs_no_driver() {
 /// was due before it called; and the clock does not go back.
 #[test]
 fn two_that_advance() {
-    check(|rng, tally| {
-        let w = World::new(Clock::Manual, None, Manner::Inside);
-        let host = w.host();
-        together(&w, rng, 2, |_, rng| {
-            for _ in 0..6 {
-                let before = host.now();
-                let due = before + rng.below(SOON);
-                let spec = Spec {
-                    kind: AUTO,
-                    func: 0,
-                    ..kept()
-                };
-                w.book(1);
-                let timer = host.setup(spec, Some(due)).unwrap();
-                // If not: it may have been armed when its time had passed.
-                let ahead = host.now() < due;
-                let mut event = |fired: &Fired| {
-                    w.fires(host, fired);
-                    true
-                };
-                let goal = due + TICK;
-                let advanced = host.advance(goal, Bounds::default(), Some(&mut event));
-                if right(advanced.map(|d| d.done), &[libc::EBUSY]) == 1 && ahead {
-                    let left = host.wheel.due(timer);
-                    assert_eq!(left, Err(Error::Stale), "not fired, and said to be");
-                }
-                assert!(host.now() >= before, "back");
-                assert!(advanced.is_err() || host.now() >= goal, "behind");
-                // And where nothing is due.
-                let goal = host.now() + 1;
-                let advanced = host.advance(goal, Bounds::default(), None);
-                assert!(advanced.is_err() || host.now() >= goal, "back");
+    let make = |_: &mut Rng| World::new(Clock::Manual, None, Manner::Inside);
+    lives(2, make, |w, _, rng| {
+        for _ in 0..6 {
+            let before = w.host.now();
+            let due = before + rng.below(SOON);
+            let spec = Spec {
+                kind: AUTO,
+                func: 0,
+                ..kept()
+            };
+            w.book(1);
+            let timer = w.host.setup(spec, Some(due)).unwrap();
+            // If not: it may have been armed when its time had passed.
+            let ahead = w.host.now() < due;
+            let mut event = |fired: &Fired| {
+                w.fires(fired);
+                true
+            };
+            let goal = due + TICK;
+            let advanced = w.host.advance(goal, Bounds::default(), Some(&mut event));
+            if right(advanced.map(|d| d.done), &[libc::EBUSY]) == 1 && ahead {
+                let left = w.host.wheel.due(timer);
+                assert_eq!(left, Err(Error::Stale), "not fired, and said to be");
             }
-        });
-        w.close(tally, rng);
+            assert!(w.host.now() >= before, "back");
+            assert!(advanced.is_err() || w.host.now() >= goal, "behind");
+            // And where nothing is due.
+            let goal = w.host.now() + 1;
+            let advanced = w.host.advance(goal, Bounds::default(), None);
+            assert!(advanced.is_err() || w.host.now() >= goal, "back");
+        }
     });
 }
 
@@ -190,24 +173,19 @@ fn two_that_advance() {
 /// meanwhile: the inboxes of threads.
 #[test]
 fn threads_and_wheels_that_come_and_go() {
-    check(|rng, tally| {
-        let w = World::new(Clock::Manual, None, Manner::Inside);
-        let host = w.host();
-        together(&w, rng, 3, |_, rng| {
-            for _ in 0..2 {
-                thread::scope(|s| {
-                    let mut rng = Rng(rng.next() | 1);
-                    let w = &w;
-                    s.spawn(move || w.arm(host, &mut rng));
-                });
-                let other = World::new(Clock::Manual, None, Manner::Inside);
-                w.arm(host, rng);
-                other.host().setup(kept(), None).unwrap();
-                // SAFETY: nobody else knows it.
-                assert_eq!(unsafe { Host::destroy(other.host) }, Ok(()));
-            }
-        });
-        w.close(tally, rng);
+    let make = |_: &mut Rng| World::new(Clock::Manual, None, Manner::Inside);
+    lives(3, make, |w, _, rng| {
+        for _ in 0..2 {
+            thread::scope(|s| {
+                let mut rng = Rng(rng.next() | 1);
+
+                s.spawn(move || w.arm(&mut rng));
+            });
+            let other = World::new(Clock::Manual, None, Manner::Inside);
+            w.arm(rng);
+            other.host.setup(kept(), None).unwrap();
+            other.host.destroy();
+        }
     });
 }
 
@@ -219,7 +197,7 @@ fn threads_and_wheels_that_come_and_go() {
 fn a_refused_poll_loses_no_edge() {
     check(|rng, tally| {
         let w = World::new(Clock::Monotonic, None, Manner::Refuses);
-        let host = w.host();
+        let host = &w.host;
         let alarm = Alarm {
             fd: host.descriptor().unwrap(),
             clock: libc::CLOCK_MONOTONIC,
@@ -228,7 +206,7 @@ fn a_refused_poll_loses_no_edge() {
         together(&w, rng, 4, |n, rng| {
             if n == 0 {
                 for _ in 0..6 {
-                    w.arm(host, rng);
+                    w.arm(rng);
                     system().pass(rng.below(2 * TICK));
                 }
                 system().pass(FAR);
@@ -243,7 +221,7 @@ fn a_refused_poll_loses_no_edge() {
             }
             while !is_over.load(Ordering::Relaxed) {
                 alarm.wait();
-                w.drive(host, rng);
+                w.drive(rng);
             }
             // The next one.
             alarm.set(0).unwrap();

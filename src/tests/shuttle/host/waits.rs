@@ -7,63 +7,50 @@ use super::*;
 /// cancelled.
 #[test]
 fn callbacks_wait_for_others() {
-    check(|rng, tally| {
-        let crew = crew_that_drops_none(rng);
-        let w = World::started(Some(crew), Manner::Late);
-        let host = w.host();
-        together(&w, rng, 2, |_, rng| {
-            for _ in 0..8 {
-                match rng.below(4) {
-                    0 => w.wait_for_another(host, rng),
-                    1 => system().pass(rng.below(4 * TICK)),
-                    _ => w.arm(host, rng),
-                }
+    let make = |rng: &mut Rng| World::started(Some(crew_that_drops_none(rng)), Manner::Late);
+    lives(2, make, |w, _, rng| {
+        for _ in 0..8 {
+            match rng.below(4) {
+                0 => w.wait_for_another(rng),
+                1 => system().pass(rng.below(4 * TICK)),
+                _ => w.arm(rng),
             }
-        });
-        w.close(tally, rng);
+        }
     });
 }
 
 /// Wherever it is, in the queue or running: who deletes it and waits gets it, though the executor refuses.
 #[test]
 fn a_sync_delete_beside_an_executor_that_refuses() {
-    check(|rng, tally| {
-        let w = World::started(Some(executor(1)), Manner::Refuses);
-        let host = w.host();
-        together(&w, rng, 2, |_, rng| {
-            for _ in 0..4 {
-                w.arm(host, rng);
-                system().pass(rng.below(4 * TICK));
-                w.wait_for_another(host, rng);
-            }
-        });
-        w.close(tally, rng);
+    let make = |_: &mut Rng| World::started(Some(executor(1)), Manner::Refuses);
+    lives(2, make, |w, _, rng| {
+        for _ in 0..4 {
+            w.arm(rng);
+            system().pass(rng.below(4 * TICK));
+            w.wait_for_another(rng);
+        }
     });
 }
 
 /// A delete waits for a callback, and learns that the callback was put into the queue. With
 /// `locked` it holds the lock that the executor takes.
 fn hear_of_the_queue(manner: Manner, locked: bool) {
-    check(move |rng, tally| {
-        let w = World::started(Some(executor(2)), manner);
-        let host = w.host();
-        together(&w, rng, 1, |_, rng| {
-            let timer = w.pick(rng);
-            for _ in 0..8 {
-                w.book(1);
-                let was = host.arm(timer, host.after(0), crate::core::arm::How::Always);
-                assert_eq!(was, Ok(false));
-                system().pass(2 * TICK);
-                // At any point of what the driver does.
-                for _ in 0..rng.below(400) {
-                    thread::yield_now();
-                }
-                let lock = locked.then(|| w.asked.lock().unwrap());
-                w.await_end(host, timer);
-                drop(lock);
+    let make = move |_: &mut Rng| World::started(Some(executor(2)), manner);
+    lives(1, make, move |w, _, rng| {
+        let timer = w.pick(rng);
+        for _ in 0..8 {
+            w.book(1);
+            let due = w.host.after(0);
+            assert_eq!(w.host.arm(timer, due, How::Always), Ok(false));
+            system().pass(2 * TICK);
+            // At any point of what the driver does.
+            for _ in 0..rng.below(400) {
+                thread::yield_now();
             }
-        });
-        w.close(tally, rng);
+            let lock = locked.then(|| w.asked.lock().unwrap());
+            w.await_end(timer);
+            drop(lock);
+        }
     });
 }
 
@@ -83,22 +70,18 @@ fn a_sync_delete_hears_of_the_queue_before_the_executor() {
 /// which nobody else runs.
 #[test]
 fn a_stop_hears_of_the_queue() {
-    check(|rng, tally| {
-        let w = World::new(Clock::Manual, Some(executor(2)), Manner::Refuses);
-        let host = w.host();
-        together(&w, rng, 2, |n, rng| {
-            for _ in 0..8 {
-                if n == 0 {
-                    w.arm(host, rng);
-                    w.drive(host, rng);
-                } else {
-                    for _ in 0..rng.below(100) {
-                        thread::yield_now();
-                    }
-                    right(host.stop().map(|()| 0), &[]);
+    let make = |_: &mut Rng| World::new(Clock::Manual, Some(executor(2)), Manner::Refuses);
+    lives(2, make, |w, n, rng| {
+        for _ in 0..8 {
+            if n == 0 {
+                w.arm(rng);
+                w.drive(rng);
+            } else {
+                for _ in 0..rng.below(100) {
+                    thread::yield_now();
                 }
+                right(w.host.stop().map(|()| 0), &[]);
             }
-        });
-        w.close(tally, rng);
+        }
     });
 }

@@ -61,7 +61,7 @@ impl Looping {
     /// The loop: polls, and sleeps until the time that the poll has announced, unless it is
     /// woken. Time leaps while it sleeps.
     fn turn(&self, rng: &mut Rng) {
-        let host = self.w.host();
+        let host = &self.w.host;
         let mut now = host.now();
         while !self.is_over.load(Ordering::Relaxed) {
             // Before the poll, which serves all that had woken it.
@@ -108,7 +108,7 @@ impl Looping {
         }
         for (timer, arms) in &self.own {
             let before = arms.load(Ordering::Relaxed);
-            let due = self.w.host().wheel.due(timer.load(Ordering::Relaxed));
+            let due = self.w.host.wheel.due(timer.load(Ordering::Relaxed));
             if before % 2 == 1 || arms.load(Ordering::Relaxed) != before {
                 continue;
             }
@@ -125,7 +125,7 @@ impl Looping {
 
     /// Arms a timer, often for earlier and earlier times, and waits until it has fired.
     fn arm_and_wait(&self, n: usize, rng: &mut Rng) {
-        let (w, host) = (&self.w, self.w.host());
+        let (w, host) = (&self.w, &self.w.host);
         let (timer, arms) = &self.own[n];
         let timer = timer.load(Ordering::Relaxed);
         let mut delay = SOON;
@@ -154,7 +154,7 @@ fn a_loop_that_is_woken_sleeps_past_nothing() {
         let l = Looping::new(life::clock(rng), crew);
         LOOPING.set(&l);
         for (timer, _) in &l.own {
-            let made = l.w.host().setup(kept(), None).unwrap();
+            let made = l.w.host.setup(kept(), None).unwrap();
             timer.store(made, Ordering::Relaxed);
         }
         let left = AtomicU64::new(ARMING as u64);
