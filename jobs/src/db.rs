@@ -80,6 +80,10 @@ const END_MS: i64 = 100;
 /// A process of the server whose connection has ended with a call.
 struct GivenUp {
     process: Process,
+    /// The name of the link that gave it up. The server may have another one: a pooler may add the port of
+    /// the connection, and the server cuts long names.
+    link: String,
+    at: Instant,
     /// By then the limit of the call has ended it, unless no limit does.
     over: Instant,
     /// The state of the process at the last look; `None` before the first one.
@@ -121,18 +125,16 @@ fn given_up() -> MutexGuard<'static, Vec<GivenUp>> {
 }
 
 /// The connection of a process ends. The limit of its call ends it within a time.
-fn give_up(process: Process, left: Duration) {
+fn give_up(process: Process, link: &str, left: Duration) {
+    let now = Instant::now();
     given_up().push(GivenUp {
         process,
-        over: Instant::now() + left,
+        link: link.to_owned(),
+        at: now,
+        over: now + left,
         seen: None,
         is_ending: false,
     });
-}
-
-/// Whether the server may still be at work on a call.
-pub fn any_given_up() -> bool {
-    !given_up().is_empty()
 }
 
 /// The number of calls that were given up, that the server was at work on at the last look, and that no limit
@@ -556,9 +558,12 @@ impl Session {
             };
             let for_standby = event == Some("SyncRep");
             one.seen = Some(since.map_or(Seen::AtWork { for_standby }, Seen::Idle));
-            let stays = start == Some(one.process.start) && (is_mine || since.is_none());
+            // One that the node has no right to end does no harm later.
+            let is_left =
+                one.is_ending && since.is_some_and(|since| since.elapsed() >= 2 * UNDER_WAY);
+            let stays =
+                start == Some(one.process.start) && (is_mine || since.is_none()) && !is_left;
             if stays && is_mine && one.is_to_end(wait) {
-                one.is_ending = true;
                 numbers.push(number);
                 began.push(one.process.start);
             }
@@ -577,17 +582,22 @@ impl Session {
             (&END_MS, Type::INT8),
         ];
         match self.client.query_once(sql, &parameters) {
-            Err(e) if failure(&e) == Failure::Connection => Err(e),
+            Err(e) if failure(&e) == Failure::Connection => return Err(e),
             // Without the right to end them, the node waits.
-            Err(e) => {
-                log::warn!("lost connections stay at the server: {}", describe(&e));
-                Ok(())
-            }
-            Ok(_) => {
-                log::warn!("the server ends {} lost connections", numbers.len());
-                Ok(())
-            }
+            Err(e) => log::warn!("lost connections stay at the server: {}", describe(&e)),
+            Ok(_) => log::warn!("the server ends {} lost connections", numbers.len()),
         }
+        // Only once the server has answered: otherwise the next look tries again.
+        for one in given_up().iter_mut() {
+            let is_asked =
+                |(number, start)| one.process.number == number && one.process.start == start;
+            one.is_ending |= numbers
+                .iter()
+                .copied()
+                .zip(began.iter().copied())
+                .any(is_asked);
+        }
+        Ok(())
     }
 
     /// Looks again which of these calls the server may still be at work on, and ends those that nothing else
@@ -595,15 +605,6 @@ impl Session {
     pub fn has_ended_all(&mut self) -> Result<bool, Error> {
         self.look_at_given_up()?;
         Ok(given_up().is_empty())
-    }
-
-    /// Whether the server may still be at work on a call of an earlier connection of the same link.
-    pub fn is_at_work(&mut self) -> Result<bool, Error> {
-        self.look_at_given_up()?;
-        let is_mine = |one: &GivenUp| {
-            one.process.name == self.process.name && !matches!(one.seen, Some(Seen::Idle(_)))
-        };
-        Ok(given_up().iter().any(is_mine))
     }
 
     /// Limits the time of each statement.
@@ -720,7 +721,7 @@ impl Link {
                 (made, doubted) => {
                     // The server may not learn that this connection has ended.
                     if let Some(doubted) = doubted {
-                        give_up(doubted.process, Duration::ZERO);
+                        give_up(doubted.process, &self.name, Duration::ZERO);
                     }
                     self.is_another |= made.is_ok();
                     made?
@@ -738,7 +739,7 @@ impl Link {
                     Error::Silent(_) => Duration::ZERO,
                     _ => limit + SILENCE,
                 };
-                give_up(session.process.clone(), left);
+                give_up(session.process.clone(), &self.name, left);
                 self.session = None;
             }
             // Another server may be the one that accepts writes now.
@@ -793,6 +794,14 @@ impl Link {
     pub fn is_another(&mut self) -> Result<bool, Error> {
         self.ask(|_| Ok(()))?;
         Ok(std::mem::take(&mut self.is_another))
+    }
+
+    /// Whether the server was at work, at the last look, on a call that this link has given up since a time.
+    pub fn is_at_work_since(&self, time: Instant) -> bool {
+        let is_mine = |one: &GivenUp| {
+            one.link == self.name && one.at >= time && !matches!(one.seen, Some(Seen::Idle(_)))
+        };
+        given_up().iter().any(is_mine)
     }
 
     /// The link does its work: the next wait is short again.

@@ -40,20 +40,22 @@ pub fn work(held: &Held, link: Link) {
     // So the first batch finds a connection and plans. An error will come again.
     let _ = link.ask(|session| call(session, &[], false));
     while let Some((batch, queues)) = held.take_sql(BATCH) {
+        let begin = Instant::now();
         fire(held, &mut link, batch);
         if held.have_limits(&queues) {
-            wait_for_lost(held, &mut link);
+            wait_for_lost(held, &mut link, begin);
         }
         held.finished(&queues);
     }
 }
 
-/// A run whose connection is lost counts until the server has ended it.
-fn wait_for_lost(held: &Held, link: &mut Link) {
-    while db::any_given_up() && !held.is_closing() {
-        match link.ask(Session::is_at_work) {
-            Ok(false) => return,
-            Ok(true) => thread::sleep(LOOK),
+/// A run whose connection is lost counts until the server has ended it. Runs before `begin` were those of other
+/// jobs.
+fn wait_for_lost(held: &Held, link: &mut Link, begin: Instant) {
+    while link.is_at_work_since(begin) && !held.is_closing() {
+        match link.ask(Session::has_ended_all) {
+            Ok(_) if link.is_at_work_since(begin) => thread::sleep(LOOK),
+            Ok(_) => return,
             Err(e) => link.back_off(&e),
         }
     }

@@ -579,6 +579,12 @@ fn a_run_whose_connection_is_lost_counts_until_it_ends() {
     );
     db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')");
     proxy.end_all();
+    assert_eq!(most_at_once(&db), 1, "runs at once");
+    db.all_done_once();
+}
+
+/// How many functions sleep at once, until no job is left.
+fn most_at_once(db: &Database) -> i64 {
     let mut client = db.client();
     let mut most = 0;
     while client.one::<i64>("SELECT count(*) FROM hwheel.job") > 0 {
@@ -586,7 +592,34 @@ fn a_run_whose_connection_is_lost_counts_until_it_ends() {
         most = client.one::<i64>(sql).max(most);
         sleep(Duration::from_millis(50));
     }
-    assert_eq!(most, 1, "runs at once");
+    most
+}
+
+/// The run of another queue was lost on the connection that fires these jobs.
+#[test]
+fn a_lost_run_stops_no_queue_with_a_limit_but_its_own() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let proxy = Proxy::new(&server);
+    let _node = proxy.node(&db, &["--connections", "1"]);
+    db.execute(
+        "SELECT hwheel.set_queue('one', max_running => 1);
+        CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(8)';
+        SELECT hwheel.schedule('long', now(), sql => 'nap', alone => true)",
+    );
+    let is_asleep = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')";
+    db.wait(is_asleep);
+    proxy.end_all();
+    for key in ["first", "second"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('{key}', now(), sql => 'note', queue => 'one')"
+        ));
+        db.wait(&format!(
+            "SELECT EXISTS (SELECT FROM run WHERE key = '{key}')"
+        ));
+        assert!(db.is(is_asleep), "{key} has waited for the lost run");
+    }
     db.all_done_once();
 }
 
