@@ -1,4 +1,4 @@
-//! What a Rust library without the standard library must bring itself, if no other crate is
+//! The parts that a Rust library without the standard library must bring itself, if no other crate is
 //! above it: memory, and the end of the process after a panic. The C library is such a
 //! library. `make` builds it with `--cfg alone`, which reaches this crate only. A feature would
 //! do that to every program that has the crate and asks for the feature.
@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 /// The memory of the C library.
 struct Malloc;
 
-/// What malloc() aligns to, if a block is as large.
+/// The alignment that malloc() gives to a block of at least this size.
 const ALIGNED: usize = 16;
 
 // SAFETY: as the C standard and POSIX have it.

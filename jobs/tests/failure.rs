@@ -488,6 +488,13 @@ fn all_run_on(db: &Database, more: i64) {
     db.wait(&format!("SELECT min(runs) > {runs} FROM hwheel.job"));
 }
 
+/// A function that sleeps for 8 s after its note.
+const NAP: &str =
+    "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+    'SELECT note(key, due, payload), pg_sleep(8)'";
+/// Whether such a function sleeps.
+const NAPS: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')";
+
 /// The server does not look for the end of a connection while a function runs.
 #[test]
 fn functions_that_may_take_long_keep_no_connection_from_being_made() {
@@ -570,14 +577,13 @@ fn a_run_whose_connection_is_lost_counts_until_it_ends() {
     let db = server.database().with_functions();
     let proxy = Proxy::new(&server);
     let _node = proxy.node(&db, &[]);
+    db.execute(NAP);
     db.execute(
         "SELECT hwheel.set_queue('one', max_running => 1);
-        CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
-        'SELECT note(key, due, payload), pg_sleep(8)';
         SELECT hwheel.schedule('first', now(), sql => 'nap', alone => true, queue => 'one');
         SELECT hwheel.schedule('second', now() + interval '1 s', sql => 'nap', alone => true, queue => 'one')",
     );
-    db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')");
+    db.wait(NAPS);
     proxy.end_all();
     assert_eq!(most_at_once(&db), 1, "runs at once");
     db.all_done_once();
@@ -602,14 +608,12 @@ fn a_lost_run_stops_no_queue_with_a_limit_but_its_own() {
     let db = server.database().with_functions();
     let proxy = Proxy::new(&server);
     let _node = proxy.node(&db, &["--connections", "1"]);
+    db.execute(NAP);
     db.execute(
         "SELECT hwheel.set_queue('one', max_running => 1);
-        CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
-        'SELECT note(key, due, payload), pg_sleep(8)';
         SELECT hwheel.schedule('long', now(), sql => 'nap', alone => true)",
     );
-    let is_asleep = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')";
-    db.wait(is_asleep);
+    db.wait(NAPS);
     proxy.end_all();
     for key in ["first", "second"] {
         db.execute(&format!(
@@ -618,12 +622,13 @@ fn a_lost_run_stops_no_queue_with_a_limit_but_its_own() {
         db.wait(&format!(
             "SELECT EXISTS (SELECT FROM run WHERE key = '{key}')"
         ));
-        assert!(db.is(is_asleep), "{key} has waited for the lost run");
+        assert!(db.is(NAPS), "{key} has waited for the lost run");
     }
     db.all_done_once();
 }
 
-/// What lies between forgets all connections again and again. The server does not learn that they have ended.
+/// The proxy forgets all connections again and again. The server does not learn that these connections have
+/// ended.
 #[test]
 fn lost_connections_do_not_stay_at_the_server() {
     let server = Server::start();

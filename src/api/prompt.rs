@@ -77,7 +77,7 @@ impl<T: Wake> Prompt<T> {
 
 // The wheel of these calls is that of `arm`. With another one they find no timer.
 impl<T> Prompt<T> {
-    /// What it wakes.
+    /// The thing that the prompt wakes.
     #[inline]
     pub fn target(&self) -> &T {
         &self.place.target

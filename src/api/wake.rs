@@ -1,4 +1,4 @@
-//! What the timer of a prompt wakes, and how.
+//! Wakes a task or a thread when the timer of a prompt fires.
 //!
 //! The cookie of such a timer is a place with the thing to wake, and a pending timer owns one
 //! reference to that place. The thread that ends the pending timer takes over the reference: a

@@ -63,7 +63,7 @@ const SPARE: u64 = 1;
 /// earlier setting fails.
 const ONCE: u64 = 2;
 
-/// What came of step kick.now.
+/// The outcome of step kick.now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kick {
     /// The system refuses, or this thread is inside another kick.now, which sees to it.
@@ -73,7 +73,7 @@ pub(crate) enum Kick {
     Again,
 }
 
-/// Who sleeps until the alarm.
+/// The kind of sleeper that waits for the alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleeper {
     /// A timer of the system. It goes off at least every 2^35 ticks, so that the hand stays near

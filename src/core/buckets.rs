@@ -164,7 +164,7 @@ fn node(name: u32) -> Option<u32> {
 /// The lanes of a bucket.
 type Lanes = [Lane; LANES as usize];
 
-/// What a bucket has but its lanes. All zero is a bucket without a mark.
+/// The parts of a bucket other than its lanes. All zero is a bucket without a mark.
 struct Bucket {
     /// The complement of *least*, or 0.
     least: Cell<u64>,

@@ -29,7 +29,7 @@ pub(crate) enum View {
     Closed,
 }
 
-/// Who owns the wheel: the complement of the identity of a thread; or one of two values that no
+/// The owner of the wheel: the complement of the identity of a thread; or one of two values that no
 /// identity has as its complement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u64);

@@ -201,7 +201,8 @@ impl Wheel {
         }
     }
 
-    /// Gives a node back if it is free. A thread without a number has no list of its own.
+    /// Gives a node back if it is free: to the list of the thread, or to the stack if the thread
+    /// has no number.
     pub(super) fn give_back(&self, thread: Thread, index: u32, state: StateWord) {
         if !state.is_free() {
             return;

@@ -131,7 +131,7 @@ pub(crate) fn high_part(generation: u32) -> u64 {
     u64::from(generation >> GEN_LOW_BITS)
 }
 
-/// What the driver finds at a visit.
+/// The state of a timer at a visit of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Found {
@@ -291,7 +291,7 @@ impl StateWord {
         }
     }
 
-    /// What a visit at `tick` finds.
+    /// The state for a visit at `tick`.
     #[inline]
     pub fn found(self, tick: u64) -> Found {
         if !self.is_armed() {

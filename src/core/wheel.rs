@@ -53,7 +53,7 @@ pub(crate) trait Caller {
     fn thread_inside(&self) -> (Thread, bool) {
         (self.thread_at_hand(), false)
     }
-    /// What distinguishes the thread from each other one, also from those that have ended. That
+    /// Distinguishes the thread from each other one, also from those that have ended. That
     /// of a thread without a number owns no wheel.
     fn identity(&self) -> u64 {
         self.thread_at_hand().into()
@@ -154,12 +154,12 @@ pub(super) struct Driver {
     pub looked_at: Cell<u32>,
     /// The index at which a drain goes on, or 0.
     pub drained: Cell<u32>,
-    /// What the last settling has found.
+    /// The result of the last settling.
     pub settled: Cell<Settled>,
     pub buckets: Buckets,
 }
 
-/// What the driver knows of the entry that determines the next visit.
+/// The entry that determines the next visit, as far as the driver knows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settled {
     /// Nothing. Another settling may find a later visit.

@@ -192,7 +192,7 @@ impl Host {
         (Driven { done, next_ns }, sleep)
     }
 
-    /// Who sleeps until the next visit, if a thread can wake that sleeper.
+    /// The sleeper that waits for the next visit, if a thread can wake that sleeper.
     #[inline]
     fn sleeper(&self) -> Option<Sleeper> {
         match self.options.wake {

@@ -102,12 +102,12 @@ fn advance(w: &Wheel, now: u64, take: impl FnMut(&Fired) -> bool) {
     w.drive(0).unwrap().advance(now, Collect(take));
 }
 
-/// What an advance fires, in the words of `tell`.
+/// The results of `tell` for the timers that an advance fires, in their order.
 fn told<T>(w: &Wheel, now: u64, tell: impl FnMut(&Fired) -> T) -> Vec<T> {
     w.drive(0).unwrap().told(now, tell)
 }
 
-/// What an advance to `tick` fires, `most` at the most.
+/// The timers that an advance to `tick` fires, at most `most`.
 fn fired(w: &Wheel, tick: u64, most: usize) -> Vec<Handle> {
     let mut all = Vec::new();
     advance(w, at(tick), |f| {

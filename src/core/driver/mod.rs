@@ -202,7 +202,7 @@ fn sweep<S: Sink>(wheel: &Wheel, d: &Driver, sink: S, target: u64, thread: Threa
             sweep_to(d, &mut v);
         }
         let mut next = d.hand.get();
-        // What has come since the goal was announced is still to be looked at.
+        // The sweep has not looked at the notes that came after the goal was announced.
         let mut is_last = !goes_on && d.goal.get() >= target;
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
