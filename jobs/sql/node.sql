@@ -230,6 +230,21 @@ BEGIN
 		AND j.finished_at < now - s.keep_dead LIMIT 10000 FOR UPDATE SKIP LOCKED));
 END $$;
 
+-- Returns the limits of the queues that a node holds.
+CREATE OR REPLACE FUNCTION hwheel._limits(node_id bigint) RETURNS SETOF hwheel.claim3
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	answer hwheel.claim3;
+BEGIN
+	answer.what := 'limit';
+	FOR answer.key, answer.max_running, answer.rate, answer.due IN
+		SELECT name, max_running, rate, paced_at FROM hwheel.queue
+		WHERE holder = node_id AND num_nonnulls(max_running, rate) > 0
+	LOOP
+		RETURN NEXT answer;
+	END LOOP;
+END $$;
+
 -- Returns the jobs that a node has claimed, and the SQL jobs under suspicion that it has begun.
 -- After a lost connection it may have missed an answer.
 CREATE OR REPLACE FUNCTION hwheel._held3(node_id bigint) RETURNS SETOF hwheel.claim3

@@ -428,14 +428,7 @@ BEGIN
 		LOOP
 			RETURN NEXT answer;
 		END LOOP;
-		answer := NULL;
-		answer.what := 'limit';
-		FOR answer.key, answer.max_running, answer.rate, answer.due IN
-			SELECT name, max_running, rate, paced_at FROM hwheel.queue
-			WHERE holder = node_id AND num_nonnulls(max_running, rate) > 0
-		LOOP
-			RETURN NEXT answer;
-		END LOOP;
+		RETURN QUERY SELECT * FROM hwheel._limits(node_id);
 	END IF;
 
 	IF room > 0 AND after IS NULL THEN

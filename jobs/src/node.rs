@@ -341,6 +341,14 @@ fn keep(held: &Held, mut link: Link, kinds: &[String]) {
     }
 }
 
+fn is(row: &Row, what: &str) -> bool {
+    row.get::<_, &str>("what") == what
+}
+
+fn is_job(row: &Row) -> bool {
+    is(row, "job")
+}
+
 /// Gives the jobs back.
 fn leave(mut link: Link, held: &Held) -> Result<(), String> {
     let Some(id) = held.node() else {
@@ -696,10 +704,7 @@ impl Node {
                 )
             })?;
             let answered = Timestamp::now();
-            let of = |what: &'static str| {
-                rows.iter()
-                    .filter(move |row| row.get::<_, &str>("what") == what)
-            };
+            let of = |what| rows.iter().filter(move |row| is(row, what));
             let turn = of("turn").next().expect("the last row");
             // That call may have taken long. So it does not correct the clock itself.
             if !Bounds::new(asked, turn.get("due"), answered).contains(self.held.offset()) {
@@ -707,10 +712,7 @@ impl Node {
                 self.held.measured(bounds);
             }
             if std::mem::take(&mut is_first) {
-                self.held.set_limits(of("limit").map(|row| {
-                    let (max, rate) = (row.get("max_running"), row.get("rate"));
-                    (row.get("key"), max, rate, row.get("due"))
-                }));
+                self.set_limits(&rows);
                 found |= self
                     .held
                     .set_bells(of("bell").map(|row| (row.get("key"), row.get("due"))));
@@ -721,10 +723,7 @@ impl Node {
             let are_blocked: bool = turn.get("exhausted");
             self.must_stop |= turn.get::<_, bool>("suspect");
             after = turn.get("key");
-            let jobs: Vec<Row> = rows
-                .into_iter()
-                .filter(|row| row.get::<_, &str>("what") == "job")
-                .collect();
+            let jobs: Vec<Row> = rows.into_iter().filter(is_job).collect();
             count += jobs.len();
             let metrics = &self.held.metrics;
             metrics.claimed.fetch_add(jobs.len() as u64, Relaxed);
@@ -756,6 +755,15 @@ impl Node {
         Ok((found || count > 0, wait))
     }
 
+    /// Takes in the limits of all queues that the node holds.
+    fn set_limits(&self, rows: &[Row]) {
+        let limits = rows.iter().filter(|row| is(row, "limit")).map(|row| {
+            let (max, rate) = (row.get("max_running"), row.get("rate"));
+            (row.get("key"), max, rate, row.get("due"))
+        });
+        self.held.set_limits(limits);
+    }
+
     /// Asks for all that the node owns, because an answer was lost, and arms what it does not know. The
     /// server may commit that call later than it answers this one, as when its disk or a synchronous
     /// standby is slow. So the node asks again until the server is at work on no call that was given up.
@@ -763,8 +771,12 @@ impl Node {
         let asked = Instant::now();
         // Before the next call, which then sees the commits of the calls that have ended.
         let have_ended = self.link.ask(|session| session.has_ended_all())?;
-        let sql = "SELECT * FROM hwheel._held3($1) UNION ALL SELECT * FROM hwheel._begun($1)";
+        let sql = "SELECT * FROM hwheel._limits($1) UNION ALL SELECT * FROM hwheel._held3($1)
+            UNION ALL SELECT * FROM hwheel._begun($1)";
         let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
+        // Behind the answer of a first claim, the node does not know the limits of these jobs yet.
+        self.set_limits(&rows);
+        let rows: Vec<Row> = rows.into_iter().filter(is_job).collect();
         let is_all = self.refence(id, &rows)?;
         let known = self.held.fences();
         let is_new = |row: &Row| {

@@ -589,6 +589,36 @@ fn a_run_whose_connection_is_lost_counts_until_it_ends() {
     db.all_done_once();
 }
 
+/// The claim waits for a lock until the node has lost the connection.
+#[test]
+fn jobs_of_a_claim_whose_answer_is_lost_keep_the_limit_of_their_queue() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let proxy = Proxy::new(&server);
+    db.execute(NAP);
+    db.execute(
+        "SELECT hwheel.set_queue('one', max_running => 1);
+        SELECT hwheel.schedule(key, now(), sql => 'nap', alone => true, queue => 'one')
+            FROM unnest('{first,second}'::text[]) key",
+    );
+    let mut neighbour = db.client();
+    neighbour
+        .batch_execute("BEGIN; LOCK TABLE hwheel.job IN SHARE MODE")
+        .unwrap();
+    let node = proxy.node(&db, &[]);
+    db.wait(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+            AND query LIKE '%hwheel._turn5(%' AND query NOT LIKE '%pg_stat_activity%')",
+    );
+    node.signal(libc::SIGSTOP);
+    proxy.end_all();
+    neighbour.batch_execute("COMMIT").unwrap();
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'claimed'");
+    node.signal(libc::SIGCONT);
+    assert_eq!(most_at_once(&db), 1, "runs at once");
+    db.all_done_once();
+}
+
 /// How many functions sleep at once, until no job is left.
 fn most_at_once(db: &Database) -> i64 {
     let mut client = db.client();
