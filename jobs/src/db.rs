@@ -71,7 +71,7 @@ static SILENT: AtomicU64 = AtomicU64::new(0);
 const MOST_GIVEN_UP: usize = 4;
 
 /// A message that was under way when its connection ended has mostly reached the server after this time. A
-/// message that what lies between has kept may come at any later time.
+/// message that a proxy has kept may come at any later time.
 const UNDER_WAY: Duration = Duration::from_secs(15);
 
 /// How long a call waits for the end of a process of the server that it ends.
@@ -558,7 +558,7 @@ impl Session {
             };
             let for_standby = event == Some("SyncRep");
             one.seen = Some(since.map_or(Seen::AtWork { for_standby }, Seen::Idle));
-            // One that the node has no right to end does no harm later.
+            // The node may have no right to end an idle process, which does no harm after this time.
             let is_left =
                 one.is_ending && since.is_some_and(|since| since.elapsed() >= 2 * UNDER_WAY);
             let stays =
