@@ -241,7 +241,6 @@ verify-short:
 verify: export LONG = 1
 verify: export LOOM_BOUND ?= none
 verify: export LOOM_PAIRS_BOUND ?= 2
-verify: export LOOM_SECONDS ?= 10
 verify: export DIFFERENTIAL ?= 900
 verify: export FUZZ_SECONDS ?= 420
 verify:
