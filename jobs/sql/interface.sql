@@ -499,7 +499,7 @@ BEGIN
 		IF NOT _schedule.every BETWEEN '1 ms' AND '10 years'
 			OR extract(year FROM _schedule.every) <> 0 OR extract(month FROM _schedule.every) <> 0 THEN
 			PERFORM hwheel._refuse(format(
-				'every is %s, not 1 ms or more without months and years', _schedule.every));
+				'every is %s, not 1 ms to 3600 days without months and years', _schedule.every));
 		END IF;
 		first := coalesce(first, now() + make_interval(secs => extract(epoch FROM _schedule.every)::float8));
 	END IF;

@@ -101,12 +101,19 @@ fn bad_input_is_refused_and_changes_nothing() {
         ),
         (
             "'a', every => '0', sql => 'note'",
-            "every is 00:00:00, not 1 ms or more",
+            "every is 00:00:00, not 1 ms to 3600 days",
         ),
-        ("'a', every => '-1 h', sql => 'note'", "not 1 ms or more"),
+        (
+            "'a', every => '-1 h', sql => 'note'",
+            "not 1 ms to 3600 days",
+        ),
+        (
+            "'a', every => '3601 days', sql => 'note'",
+            "not 1 ms to 3600 days",
+        ),
         (
             "'a', every => '1 month', sql => 'note'",
-            "every is 1 mon, not 1 ms or more without months and years",
+            "every is 1 mon, not 1 ms to 3600 days without months and years",
         ),
         (
             "'a', every => '1 h', cron => '* * * * *', sql => 'note'",
