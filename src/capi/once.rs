@@ -119,8 +119,8 @@ pub extern "C" fn hwheel_once(
 /// If @first_ns has passed, the timer fires at the next tick, and the periods
 /// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
 /// missed time is still 2^48 ns (78 hours) or more before that tick, the periods
-/// count from that tick. With HWHEEL_MISSED_DELAY they do so if the last but one
-/// missed time is that long before it.
+/// count from that tick. With HWHEEL_MISSED_DELAY the missed time before the
+/// last one decides.
 ///
 /// If the callback runs on the driving thread and takes longer than the period,
 /// the timer fires again at once, one time, and reports the rest as missed. On a
