@@ -156,6 +156,7 @@
 //! | goal | the tick that a sweep goes to | core/driver/mod.rs |
 //! | hand | the last goal that was announced; the driver's own hand follows it | core/gate.rs |
 //! | head, tail | the places behind the last note that was taken, and written | core/inbox.rs |
+//! | identity | a thread's number, and how many were given out before | runtime/numbers.rs |
 //! | inbox | the notes of a thread for a wheel | core/inbox.rs |
 //! | kick | to wake the driver before its alarm | core/alarm.rs |
 //! | lane | one of the lists of a bucket | core/buckets.rs |
@@ -163,17 +164,20 @@
 //! | life | from setup to free | core/life.rs |
 //! | link | a timer's reason for a visit | core/record.rs |
 //! | look | to make sure of a timer's entry | core/driver/look.rs |
+//! | mark | the bit of a bucket that may have entries | core/buckets.rs |
+//! | message | a new timer that another thread sends the owner | core/owner.rs |
 //! | moot | an arm that needs no visit: the driver need not come to the timer | core/arm.rs |
 //! | next visit | the tick before which the driver has nothing to do | core/alarm.rs |
-//! | mark | the bit of a bucket that may have entries | core/buckets.rs |
 //! | node | the records of a timer | core/record.rs |
 //! | note | the index of a node, in an inbox | core/inbox.rs |
 //! | number | that of a thread, as long as it uses timers | runtime/numbers.rs |
 //! | overdue | due before its note was taken | core/buckets.rs |
+//! | owner | the one thread that arms timers of an owned wheel | core/owner.rs |
 //! | place | of a note in an inbox; to place an entry is to put it into a bucket | core/record.rs |
 //! | plain | of a timer: only LIVE, or LIVE and ARMED, of the flags | core/state.rs |
 //! | reason | why the driver looks at a timer in time | core/record.rs |
 //! | resting | not armed | core/state.rs |
+//! | run | nodes that a thread takes at once | core/slab.rs |
 //! | settle | to drop the next entries if their timers rest | core/driver/sleep.rs |
 //! | sink | the receiver of timers that fire | core/driver/visit.rs |
 //! | slot | the ticks of a bucket | core/buckets.rs |
