@@ -195,7 +195,7 @@ pub(super) struct First {
     pub node: Option<u32>,
 }
 
-/// The words of bits are as wide as a word of the tunables.
+/// Bits of a word of marks: a multiple of [`WORD`].
 const BITS: usize = u64::BITS as usize;
 
 pub(crate) struct Buckets {

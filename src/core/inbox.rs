@@ -20,13 +20,14 @@
 //!
 //! # Why an arm lacks no memory
 //!
-//! Of a thread's notes that the driver has yet to take, at most two are about one timer: the one
-//! that the link names, and one that another thread's note has kept out of the link. So the notes
-//! of a thread fill at most a number of chunks that follows from the number of nodes. The thread
-//! also has a chunk that is not full, one that the driver is at, a spare one, and one that it has
-//! just taken. Before a further thread or a further node comes into use, that number of chunks is
-//! mapped for each thread that uses the wheel. So only the first arm of a thread may lack memory, and
-//! a further timer. The owner of an owned wheel writes no notes. A message may lack memory.
+//! A thread has room for two notes about each timer that the driver has yet to take: one that the
+//! link names, and one that lost the race for the link, because another thread or the driver changed
+//! the link between arm.read and arm.publish. It writes more only if it loses that race again before
+//! the driver takes its notes. The thread also has a chunk that is not full, one that the driver
+//! is at, a spare one, and one that it has just taken. Before a further thread or a further
+//! node comes into use, these chunks are mapped for each thread that uses the wheel. So without such
+//! a series of lost races only the first arm of a thread may lack memory, and a further timer. The
+//! owner of an owned wheel writes no notes. A message may lack memory.
 //!
 //! # Dirty bits
 //!
@@ -290,7 +291,7 @@ impl Inboxes {
         // Acquire: what the driver did before it cleared the bit, if another thread has set it
         // again.
         if word.load(Ordering::Acquire) & bit == 0 {
-            // AcqRel: pairs with the swap in `take_dirty`.
+            // AcqRel: pairs with the swaps in `begin` and `go_to_next`.
             word.fetch_or(bit, Ordering::AcqRel);
             fence_after_rmw();
         }
@@ -331,8 +332,8 @@ impl Inboxes {
                 pass.top &= pass.top - 1;
                 continue;
             };
-            // Acquire: pairs with the Release of note.dirty. Without the exchange: the thread that
-            // sets a bit of this word later sets that of the top as well.
+            // Acquire: pairs with the Release of note.dirty. A word of zeros needs no exchange: a
+            // thread that sets a bit of it later sets that of the top, too.
             if self.words[word].load(Ordering::Acquire) != 0 {
                 pass.bits = self.words[word].swap(0, Ordering::AcqRel);
                 fence_after_rmw();
@@ -477,7 +478,7 @@ impl Chunks {
     #[inline(always)]
     pub fn chunk(&self, number: u32) -> &Chunk {
         let block = &self.blocks[number as usize / BLOCK_CHUNKS];
-        // Acquire: pairs with the Release in `take_fresh`.
+        // Acquire: pairs with the Release in `map_block`.
         let at = block.load(Ordering::Acquire);
         // SAFETY: the block of a chunk that was taken is mapped.
         unsafe { &*at.add(number as usize % BLOCK_CHUNKS) }

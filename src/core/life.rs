@@ -209,7 +209,7 @@ impl Wheel {
         }
         self.count(thread, |c| &c.frees, 1);
         if state.has_wrapped() && !self.next_high_part(index) {
-            // Never used again: 64 bytes for each 2^28 lives.
+            // Never used again: 80 bytes for each 2^28 lives.
             return self.slab.retire();
         }
         let own = (thread != 0).then(|| &self.inboxes.of(thread).free);
@@ -317,7 +317,7 @@ impl Wheel {
         {
             return wheel.cancel_slowly(handle, caller);
         }
-        // Release: as in `arm_owned`.
+        // Release: as in `store_armed`.
         hot.state
             .store(state.plain_cancelled().0, Ordering::Release);
         wheel.inboxes.of(number_of(identity)).count.cancels.bump(1);

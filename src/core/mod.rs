@@ -56,7 +56,7 @@ fn answer(result: Result<bool, Error>) -> Answer {
 /// The number of a thread, as long as it uses timers: 0 is none.
 pub(crate) type Thread = u32;
 
-/// Bits of the number in the identity of a thread (`owner.rs`).
+/// Bits of the number in the identity of a thread (`wheel::Caller::identity`).
 pub(crate) const NUMBER_BITS: u32 = 16;
 const _: () = assert!(THREADS <= 1 << NUMBER_BITS);
 
@@ -90,7 +90,7 @@ pub(crate) const NOTE_BLOCKS: usize = if CHECKED { 8 } else { 1024 };
 /// Notes that a driver takes from an inbox at once.
 pub(crate) const BATCH: usize = if CHECKED { 2 } else { 32 };
 
-/// Lists of a bucket on the lowest levels: a power of two. Eight fill a cache line.
+/// Lists of a bucket: a power of two. Eight fill a cache line.
 pub(crate) const LANES: u32 = if CHECKED { 2 } else { 8 };
 
 /// Timers of a block of the slab, as a power of two. A block holds 2 MB of hot
@@ -126,7 +126,7 @@ pub(crate) const OVERFLOW_BITS: u32 = if CHECKED { 3 } else { 6 };
 /// Buckets of a word of bits. A level has whole words.
 pub(crate) const WORD: u32 = if CHECKED { 8 } else { 64 };
 
-/// Entries whose timers the driver reads before it sleeps.
+/// Entries that the driver drops or moves before a sleep.
 pub(crate) const SETTLE: usize = if CHECKED { 4 } else { 64 };
 /// Tries of an allocation to find a free node.
 pub(crate) const TRIES: u32 = if cfg!(loom) { 1 } else { 64 };

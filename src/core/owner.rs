@@ -79,7 +79,7 @@ impl Wheel {
 
     /// Whether a thread drives.
     pub(super) fn is_driven(&self) -> bool {
-        // Relaxed: asked by the owner, who writes it.
+        // Relaxed: the owner has written it itself. `own` asks behind a fence.
         self.shared.driving.load(Ordering::Relaxed) & 1 != 0
     }
 

@@ -48,7 +48,7 @@ impl Wheel {
             if state.is_rare() {
                 pending.kind |= self.slab.rare(index).kind.read(generation);
             }
-            // Acquire: pairs with the fences in `setup` and in `Slab::push`.
+            // Acquire: pairs with the fences in `setup` and in `Slab::link`.
             fence(Ordering::Acquire);
             // The node has another life by now: the reads may be of either.
             let now = StateWord(hot.state.load(Ordering::Relaxed));

@@ -26,7 +26,7 @@
 //! inside the arm that wrote it (`arm.rs`). That thread fills no other place meanwhile.
 //!
 //! Next to the value the link has the high part of the node's generation. It changes when a
-//! node is freed and the low part wraps (`wheel.rs`).
+//! node is freed and the low part wraps (`life.rs`).
 //!
 //! # The rare record
 //!

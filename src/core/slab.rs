@@ -27,7 +27,8 @@
 //!
 //! # A stack from which every thread takes
 //!
-//! The caller keeps the link of each number: the one below it, or 0 (R. K. Treiber, *Systems
+//! A [`Stack`] holds numbers: those of runs here, of chunks in `inbox.rs`. Its caller keeps the
+//! link of each number: the one below it, or 0 (R. K. Treiber, *Systems
 //! Programming: Coping with Parallelism*, 1986). A thread that reads `head -> a` and `a -> b`
 //! may be stopped before it exchanges `a` for `b`. Meanwhile other threads can take both and put
 //! `a` back. So the head counts its changes in the 38 bits next to the number: the exchange
@@ -430,7 +431,7 @@ impl Slab {
 
     /// Takes the first node of a run. The others become the caller's own list, which is empty.
     fn begin_run(&self, own: &FreeList, run: u32) -> u32 {
-        // Release: the nodes and their block; pairs with the Acquire in `steal`.
+        // Release: the nodes and their block; pairs with the Acquire in `take_all`.
         own.head.store(self.next(run), Ordering::Release);
         own.count.set(RUN - 1);
         run
@@ -473,7 +474,7 @@ impl Slab {
         let mut head = own.head.load(Ordering::Relaxed);
         loop {
             Self::link(node, head, 0);
-            // Release: the node and its block; pairs with the Acquires in `pop` and `steal`.
+            // Release: the node and its block; pairs with the Acquires in `pop` and `take_all`.
             match own
                 .head
                 .compare_exchange_weak(head, index, Ordering::Release, Ordering::Relaxed)
@@ -493,7 +494,7 @@ impl Slab {
         let Some(full) = FreeList::take_all(&own.head) else {
             return;
         };
-        // Release: hands the nodes on; pairs with the Acquires in `take` and `steal`.
+        // Release: hands the nodes on; pairs with the Acquire in `take_all`.
         let run = own.run.swap(full, Ordering::AcqRel);
         if run != 0 {
             self.put_run(run, self.next(run));

@@ -7,8 +7,9 @@
 //! +------------------+-----------+-----+----------+
 //! ```
 //!
-//! A thread changes the word by compare-exchange. Only a thread that has just taken
-//! a free node stores it. Each transition is one method of [`StateWord`].
+//! A thread changes the word by compare-exchange. A thread that has just taken a free node
+//! stores it, and so does the owner of an owned wheel (`owner.rs`). Each transition is one
+//! method of [`StateWord`].
 //!
 //! A handle has the high part of the generation, the index of the node in 26 bits, and the
 //! low half of the state word of a plain armed timer. So one exclusive or of word and

@@ -1,5 +1,5 @@
-//! The wheel: the words that all threads share, the words of the driver, and how a handle leads
-//! to a timer.
+//! The wheel: the words that all threads share, the words of the driver, and the calling thread.
+//! How a handle leads to a timer, and how its state changes; counts; requests to the driver.
 
 use super::alarm::{Alarm, Kick};
 use super::buckets::{Buckets, Levels};
@@ -327,7 +327,7 @@ impl Wheel {
 
     /// Requests a look at every timer, by a thread that has no memory for a note.
     pub(super) fn request_look_at_all(&self, caller: &impl Caller) {
-        // Release: pairs with the Acquire in `collect`.
+        // Release: pairs with the Acquire in `collect_rest`.
         self.shared.look_at_all.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         // One is due now.

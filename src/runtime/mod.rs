@@ -1,5 +1,6 @@
-//! A wheel on a clock: nanoseconds instead of ticks, three ways to drive, and
-//! the life of the whole. The C functions are a thin layer over this folder.
+//! A wheel on a clock: its drivers, its callbacks, its keys, and the life of the whole. The
+//! interfaces for C and Rust are thin layers over this folder. Here are errors, as numbers and in
+//! words.
 
 mod at_hand;
 pub(crate) mod callbacks;

@@ -143,7 +143,7 @@ fn register() -> Result<Thread, Error> {
 
 /// More than each number that a thread of the process has had.
 pub(super) fn end() -> Thread {
-    // Relaxed: see `take`.
+    // Relaxed: see `take_number`.
     numbers().end.load(Ordering::Relaxed) as Thread
 }
 

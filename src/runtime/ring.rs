@@ -36,7 +36,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// The turn. Acquire: pairs with the Releases in `push` and in `empty`.
+    /// The turn. Acquire: pairs with the Releases in `push` and in `end_turn`.
     fn turn(&self) -> u64 {
         self.turn.load(Ordering::Acquire)
     }

@@ -7,7 +7,7 @@
 //!
 //! A call with a bound may stop in the middle. The next call goes on there, with the same goal: so
 //! a collection ends after a number of calls, also if threads append notes faster than one call
-//! takes them. Notes that come later are for ticks after the goal.
+//! takes them. Arms that begin later are for ticks after the goal.
 //!
 //! # A look
 //!

@@ -7,7 +7,7 @@
 //! ```text
 //!   sweep.begin     next_visit := never
 //!   sweep.announce  gate := goal  (RMW), and a fence: from here on arms are for later ticks
-//!   take.*, look.*  the notes
+//!   take.*, look.*  the notes: `core/inbox.rs`, `look.rs`
 //!   sweep.empty     the overdue bucket, then the slot of each tick on each level, from the top
 //!                   level down: the entries of a higher level go nearer to the hand, those of
 //!                   this tick to the lowest level; there each entry is a visit; in an owned
@@ -20,7 +20,7 @@
 //!
 //! # A drain
 //!
-//! The end of a wheel: every pending timer is handed back, once.
+//! The end of a wheel: every pending timer is handed back, once. Race 4 is drawn in `core/arm.rs`.
 //!
 //! A drain changes the word of each timer that it reaches. From then on the exchange of an
 //! arm under way fails. If that exchange came first, the drain finds the timer armed.

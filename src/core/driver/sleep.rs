@@ -8,7 +8,7 @@
 //! ```text
 //!   arming thread                        driver
 //!   arm.exchange  state := D     (RMW)   settle.read   read state: rests, or due later
-//!   --- fence ---                        settle.point  link: its tick -> nothing  (RMW)
+//!   --- fence ---                        settle.point  link: its tick -> 0 or a later one  (RMW)
 //!   arm.check     link as it was?        --- fence ---
 //!                                        settle.again  state as it was? the entry goes
 //!                                                      else link := its tick   (RMW)
