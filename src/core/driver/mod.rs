@@ -62,22 +62,17 @@ impl Wheel {
                 return Err(Error::Busy);
             }
             driving.store(free.wrapping_add(1), Ordering::Relaxed);
-            fence(Ordering::Release);
-            return Ok(Drive {
-                wheel: self,
-                thread,
-                free,
-            });
+        } else {
+            // Acquire: pairs with the Release in `Drive::give_back`.
+            driving
+                .compare_exchange(
+                    free,
+                    free.wrapping_add(1),
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
+                .map_err(|_| Error::Busy)?;
         }
-        // Acquire: pairs with the Release in `Drive::give_back`.
-        driving
-            .compare_exchange(
-                free,
-                free.wrapping_add(1),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
-            .map_err(|_| Error::Busy)?;
         // Before all writes of the driver: pairs with the fence of a reader that
         // checks `driving` afterwards.
         fence(Ordering::Release);
