@@ -113,13 +113,11 @@ impl Wheel {
         fence(Ordering::SeqCst);
         true
     }
-}
 
-impl Wheel {
     /// Looks at a timer whose note at `place` was taken. It fires nothing: the timers of other
     /// notes may be due before.
     #[inline(always)]
-    pub(super) fn look(&self, d: &Driver, index: u32, place: Place) {
+    fn look(&self, d: &Driver, index: u32, place: Place) {
         let node = self.slab.records(index);
         let hot = node.hot();
         // look.read. Acquire: pairs with arm.exchange.
@@ -155,8 +153,8 @@ impl Wheel {
 
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
     /// enough. Returns the tick of the entry, or 0 if that is overdue.
-    #[inline(always)]
-    fn place_at_once(&self, d: &Driver, node: Records<'_>, due: u64) -> u64 {
+    #[inline(never)]
+    fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> u64 {
         let hand = d.hand.get();
         let tick = node.entry().tick.get();
         if tick != 0 {
@@ -171,12 +169,6 @@ impl Wheel {
         }
         d.buckets.place(&self.slab, node, due, hand);
         due
-    }
-
-    /// The same, as a function of its own.
-    #[inline(never)]
-    fn place_by(&self, d: &Driver, node: Records<'_>, due: u64) -> u64 {
-        self.place_at_once(d, node, due)
     }
 
     /// Sees to an entry at or before `tick`, which is after the hand, for a timer that the owner has
@@ -260,7 +252,7 @@ impl Wheel {
 
     /// Step look.point.
     #[cold]
-    pub(super) fn point(&self, hot: &Hot, tick: u64) {
+    fn point(&self, hot: &Hot, tick: u64) {
         loop {
             // Acquire: pairs with arm.publish.
             let link = Link(hot.link.load(Ordering::Acquire));
