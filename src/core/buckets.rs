@@ -74,8 +74,8 @@ pub(crate) struct Levels {
     levels: [Level; MOST_LEVELS],
     /// The level of the highest bit that differs.
     of_bit: [u8; 64],
-    pub count: u32,
-    pub buckets: u32,
+    count: u32,
+    buckets: u32,
 }
 
 impl Levels {
@@ -110,7 +110,7 @@ impl Levels {
     }
 
     /// Buckets of a level: the number of the first, and how many.
-    pub fn slots(&self, level: u32) -> (u32, u32) {
+    fn slots(&self, level: u32) -> (u32, u32) {
         let l = self.levels[level as usize % MOST_LEVELS];
         (l.base, l.mask + 1)
     }
@@ -132,14 +132,14 @@ impl Levels {
     /// The tick at which the hand, which is at `hand`, enters a slot of a level, behind the one
     /// that it is in.
     #[inline(always)]
-    pub fn entered(&self, hand: u64, level: u32, slot: u32) -> u64 {
+    fn entered(&self, hand: u64, level: u32, slot: u32) -> u64 {
         let l = self.levels[level as usize % MOST_LEVELS];
         ((hand >> l.shift) & !u64::from(l.mask) | u64::from(slot)) << l.shift
     }
 
     /// The slot of the hand on a level.
     #[inline(always)]
-    pub fn digit(&self, hand: u64, level: u32) -> u32 {
+    fn digit(&self, hand: u64, level: u32) -> u32 {
         let l = self.levels[level as usize % MOST_LEVELS];
         (hand >> l.shift) as u32 & l.mask
     }

@@ -420,9 +420,9 @@ const BLOCK_BYTES: usize = BLOCK_CHUNKS * size_of::<Chunk>();
 #[derive(Default)]
 #[repr(C)]
 #[cfg_attr(not(checked), repr(align(256)))]
-pub(super) struct Chunk {
+struct Chunk {
     /// The chunk that follows, in an inbox or in the stack of free chunks; or 0.
-    pub next: AtomicU32,
+    next: AtomicU32,
     notes: Notes,
 }
 
@@ -440,18 +440,18 @@ const _: () = assert!(cfg!(checked) || size_of::<Chunk>() == 256);
 impl Chunk {
     /// The note at a place, which is not that of the header.
     #[inline(always)]
-    pub fn note(&self, place: u64) -> &AtomicU32 {
+    fn note(&self, place: u64) -> &AtomicU32 {
         &self.notes.0[place as usize - 1]
     }
 
     /// The notes at `n` places, from a place on.
     #[inline(always)]
-    pub fn notes(&self, place: u64, n: u64) -> &[AtomicU32] {
+    fn notes(&self, place: u64, n: u64) -> &[AtomicU32] {
         &self.notes.0[place as usize - 1..][..n as usize]
     }
 }
 
-pub(super) struct Chunks {
+struct Chunks {
     blocks: [AtomicPtr<Chunk>; NOTE_BLOCKS],
     free: Stack,
     /// The next chunk that was never used.
@@ -461,7 +461,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
-    pub unsafe fn make(at: *mut Chunks) {
+    unsafe fn make(at: *mut Chunks) {
         // SAFETY: the caller's promise.
         unsafe {
             init(
@@ -476,7 +476,7 @@ impl Chunks {
 
     /// The chunk of a number that `take` has returned.
     #[inline(always)]
-    pub fn chunk(&self, number: u32) -> &Chunk {
+    fn chunk(&self, number: u32) -> &Chunk {
         let block = &self.blocks[number as usize / BLOCK_CHUNKS];
         // Acquire: pairs with the Release in `map_block`.
         let at = block.load(Ordering::Acquire);
@@ -486,7 +486,7 @@ impl Chunks {
 
     /// A chunk for the caller; `None` without memory. Lock-free.
     #[cold]
-    pub fn take(&self) -> Option<u32> {
+    fn take(&self) -> Option<u32> {
         // Relaxed: the Acquire of the stack covers it.
         let link = |number| self.chunk(number).next.load(Ordering::Relaxed);
         let free = || self.free.take(link);
@@ -496,7 +496,7 @@ impl Chunks {
 
     /// Maps a number of chunks, as far as there is room for them; under loom, none.
     #[cold]
-    pub fn provide(&self, number: u64) -> Result<(), Error> {
+    fn provide(&self, number: u64) -> Result<(), Error> {
         if cfg!(loom) {
             return Ok(()); // Each execution would map all blocks anew.
         }
@@ -551,7 +551,7 @@ impl Chunks {
     }
 
     /// Frees a chunk that the caller owns. Lock-free.
-    pub fn give_back(&self, number: u32) {
+    fn give_back(&self, number: u32) {
         let link = &self.chunk(number).next;
         // Relaxed: published by the stack.
         self.free
@@ -559,7 +559,7 @@ impl Chunks {
     }
 
     /// Bytes of the chunks that were used so far.
-    pub fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         // Relaxed: a number.
         let chunks = self.fresh.load(Ordering::Relaxed) as usize - 1;
         (chunks * size_of::<Chunk>()) as u64
@@ -567,7 +567,7 @@ impl Chunks {
 
     /// # Safety
     /// No thread uses the chunks any more.
-    pub unsafe fn unmap(&mut self) {
+    unsafe fn unmap(&mut self) {
         for block in &self.blocks {
             let at = block.load(Ordering::Acquire);
             if !at.is_null() {

@@ -267,9 +267,7 @@ impl Wheel {
         }
         Ok(())
     }
-}
 
-impl Wheel {
     /// Cancels a timer. This is the short way, for a plain armed timer, in a thread
     /// that has a number. All others take [`Wheel::cancel`]. Lock-free.
     #[inline(always)]

@@ -333,9 +333,7 @@ impl Wheel {
         // One is due now.
         self.wake_for(caller, 0, 0);
     }
-}
 
-impl Wheel {
     /// The node and the state word of a timer that exists.
     #[inline]
     pub(super) fn live_node(&self, handle: Handle) -> Result<(u32, &Hot, StateWord), Error> {

@@ -190,7 +190,7 @@ mod tests {
     const GENERATION_MASK: u64 = GEN_MASK as u64;
 
     #[test]
-    pub(super) fn the_handles_of_wheels_begin_far_from_each_other() {
+    fn the_handles_of_wheels_begin_far_from_each_other() {
         const WHEELS: u64 = 10_000;
         let first = next_id(0);
         let ids = (0..WHEELS).map(|n| first.wrapping_add(n));

@@ -9,9 +9,8 @@ use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::stats::Tally;
 use crate::core::ticks::KEYED;
 use crate::sync::{fence, Ordering};
-use crate::sys::clock;
-use crate::sys::quietly;
 use crate::sys::timerfd::Alarm;
+use crate::sys::{clock, quietly};
 
 // `drive`: there is no tick thread; there is one, or a thread starts it; a thread ends it.
 pub(super) const IDLE: u32 = 0;

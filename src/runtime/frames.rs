@@ -78,6 +78,6 @@ fn innermost() -> *const Frame {
 /// Runs `f`. An exception or a panic that would leave an `extern "C"` function ends
 /// the process: a sweep cannot be left in the middle.
 #[inline(always)]
-pub(super) extern "C" fn guarded<R>(f: impl FnOnce() -> R) -> R {
+extern "C" fn guarded<R>(f: impl FnOnce() -> R) -> R {
     f()
 }

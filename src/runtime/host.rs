@@ -66,8 +66,8 @@ impl Host {
         core::ptr::from_ref(self).cast_mut().cast()
     }
 
-    #[inline]
     /// An error in a forked child.
+    #[inline]
     pub fn check_ours(&self) -> Result<(), Errno> {
         self.is_ours().then_some(()).ok_or(-libc::ESHUTDOWN)
     }

@@ -22,9 +22,7 @@
 //! that was made without the handler they stay taken.
 
 use super::at_hand;
-use crate::core::Error;
-use crate::core::THREADS;
-use crate::core::{number_of, Thread, NUMBER_BITS};
+use crate::core::{number_of, Error, Thread, NUMBER_BITS, THREADS};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
 use crate::sys::{end, fork, thread};

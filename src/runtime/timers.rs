@@ -11,11 +11,9 @@ use crate::core::record::VALUE;
 use crate::core::state::{self, Handle, NEVER};
 use crate::core::ticks::{decode_period, encode_period, slack_in_kind, DELAY, KEYED};
 use crate::core::wheel::{Caller, Wheel};
-use crate::core::Error;
-use crate::core::Thread;
+use crate::core::{Error, Thread};
 use crate::sync::Ordering;
-use crate::sys::clock;
-use crate::sys::quietly;
+use crate::sys::{clock, quietly};
 use core::cell::Cell;
 
 /// The number of timers of a batch that are fetched ahead.

@@ -18,12 +18,10 @@
 //! entry.
 
 use crate::core::alarm::Sleeper;
-use crate::core::record::Hot;
-use crate::core::record::Link;
+use crate::core::record::{Hot, Link};
 use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER, STEP};
-use crate::core::wheel::Wheel;
-use crate::core::wheel::{Driver, Settled};
+use crate::core::wheel::{Driver, Settled, Wheel};
 use crate::core::{BATCH, SETTLE};
 use crate::sync::{fence_after_rmw, Ordering};
 

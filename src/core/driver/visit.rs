@@ -92,7 +92,7 @@ impl Fired {
 }
 
 /// A number of periods as an event shows it.
-pub(super) fn shown(missed: u64) -> u32 {
+fn shown(missed: u64) -> u32 {
     u32::try_from(missed).unwrap_or(u32::MAX)
 }
 
@@ -129,7 +129,7 @@ pub(crate) trait Sink {
 
 /// A timer that is due while its callback runs is visited again after this number
 /// of ticks, so that its deadline stays readable.
-pub(super) const BUSY_AGAIN: u64 = STEP / 2;
+const BUSY_AGAIN: u64 = STEP / 2;
 
 /// The visits of one sweep.
 pub(super) struct Visits<'a, S> {
@@ -440,11 +440,11 @@ impl<'a, S: Sink> Visits<'a, S> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Extra {
     generation: u32,
-    pub period: u64,
-    pub kind: u16,
+    period: u64,
+    kind: u16,
     /// How long before its tick the timer is due, and periods left out: 0 after a move.
-    pub early: u64,
-    pub left_out: u64,
+    early: u64,
+    left_out: u64,
     /// The words of the last two, as they were read.
     words: (u64, u64),
 }
@@ -460,21 +460,21 @@ impl Fired {
 }
 
 /// The times of a visit.
-pub(super) struct Times {
-    pub hand: u64,
+struct Times {
+    hand: u64,
     /// Where the caller wants the hand.
-    pub target: u64,
+    target: u64,
     /// The clock's time; 0 if it is not known.
-    pub now_ns: u64,
+    now_ns: u64,
 }
 
 /// The next deadline of a periodic timer.
 #[derive(Clone, Copy)]
-pub(super) struct Next {
+struct Next {
     /// The state word, and how long before its tick the deadline is.
-    pub word: StateWord,
-    pub early: u64,
-    pub missed: u64,
+    word: StateWord,
+    early: u64,
+    missed: u64,
 }
 
 impl Wheel {
@@ -509,7 +509,7 @@ impl Wheel {
 
     /// Writes what the next deadline needs, behind the exchange of the state word. The
     /// node may have another life by now.
-    pub(super) fn write_next(&self, index: u32, seen: &Extra, early: u64, left_out: u64) {
+    fn write_next(&self, index: u32, seen: &Extra, early: u64, left_out: u64) {
         let rare = self.slab.rare(index);
         record::replace(&rare.early, seen.words.0, early, seen.generation);
         record::replace(&rare.left_out, seen.words.1, left_out, seen.generation);
@@ -517,7 +517,7 @@ impl Wheel {
 
     /// The next deadline of a periodic timer that is due, and the rare record. Adds to `fired` what
     /// the rare record says.
-    pub(super) fn again(
+    fn again(
         &self,
         index: u32,
         state: StateWord,
@@ -544,14 +544,7 @@ impl Wheel {
     }
 
     /// Behind the claim of a periodic timer: what the next deadline needs.
-    pub(super) fn go_on(
-        &self,
-        d: &Driver,
-        node: Records<'_>,
-        fired: &mut Fired,
-        next: &Next,
-        extra: &Extra,
-    ) {
+    fn go_on(&self, d: &Driver, node: Records<'_>, fired: &mut Fired, next: &Next, extra: &Extra) {
         self.write_next(node.index, extra, next.early, 0);
         let missed = extra.left_out + next.missed;
         fired.missed = shown(missed);
@@ -566,7 +559,7 @@ impl Wheel {
 
     /// The next deadline, as seen from the hand: this one plus the period, after the
     /// tick `until`.
-    pub(super) fn next_period(
+    fn next_period(
         &self,
         state: StateWord,
         deadline_ns: u64,
