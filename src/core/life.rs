@@ -36,7 +36,7 @@ use super::state::{
     handle_of, high_of, high_part, index_of, is_well_formed, Handle, StateWord, GEN_MASK,
 };
 use super::ticks::{encode_period, AUTO, KEYED};
-use super::wheel::{Caller, Wheel, NOBODY};
+use super::wheel::{Caller, Wheel, NO_WAITER};
 use super::{answer, number_of, Answer, Error, Thread, RUN, TRIES};
 use crate::sync::{fence, fence_after_rmw, AtomicU64, Ordering};
 
@@ -430,7 +430,7 @@ impl Wheel {
             }
         }
         // Relaxed: the exchange was a fence.
-        if self.callback.waiters.load(Ordering::Relaxed) != NOBODY {
+        if self.callback.waiters.load(Ordering::Relaxed) != NO_WAITER {
             wake();
         }
     }

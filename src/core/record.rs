@@ -14,12 +14,11 @@
 //! | value         | meaning                                | counts while              |
 //! |---------------|----------------------------------------|---------------------------|
 //! | 0             | nothing                                | never                     |
-//! | below `NOTES` | *tick k*: the driver has an entry for exactly k | the hand is before k |
-//! | from `NOTES`  | *note (t, p)*: place p of thread t's inbox | the driver has not taken it |
+//! | below `FIRST_NOTE` | *tick k*: the driver has an entry for exactly k | the hand is before k |
+//! | from `FIRST_NOTE`  | *note (t, p)*: place p of thread t's inbox | the driver has not taken it |
 //!
 //! Each thread can tell whether a reason still counts. So no thread has to take one back.
-//! The driver alone writes ticks. Threads write notes, each of them places of the thread's
-//! own inbox.
+//! The driver alone writes ticks. A thread that arms writes a note: a place of its inbox.
 //!
 //! A tick of a microsecond or more fits: the clock's last tick is below 2^53.6. The 36 bits of
 //! a place repeat, but a link does not name a place that was taken, except while its thread is
@@ -55,7 +54,7 @@ const PLACE: u64 = (1 << PLACE_BITS) - 1;
 const THREAD_BITS: u32 = 15;
 const _: () = assert!(super::THREADS <= 1 << THREAD_BITS);
 /// The first value that is a note: no tick of a clock comes so far.
-pub(super) const NOTES: u64 = (1 << REASON_BITS) - (1 << (THREAD_BITS + PLACE_BITS));
+pub(super) const FIRST_NOTE: u64 = (1 << REASON_BITS) - (1 << (THREAD_BITS + PLACE_BITS));
 
 /// A place of an inbox: the number of its thread, and how many places come before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +120,7 @@ impl Link {
             Reason::Nothing => 0,
             Reason::Tick(tick) => tick,
             Reason::Note(place) => {
-                NOTES + (u64::from(place.thread) << PLACE_BITS | place.number & PLACE)
+                FIRST_NOTE + (u64::from(place.thread) << PLACE_BITS | place.number & PLACE)
             }
         })
     }
@@ -130,7 +129,7 @@ impl Link {
     pub fn reason(self) -> Reason {
         match self.0 & REASON {
             0 => Reason::Nothing,
-            NOTES.. => Reason::Note(self.place()),
+            FIRST_NOTE.. => Reason::Note(self.place()),
             tick => Reason::Tick(tick),
         }
     }
@@ -138,19 +137,19 @@ impl Link {
     /// Whether the reason is a note, and the high part is that of the handle.
     #[inline(always)]
     pub fn is_near_note(self, handle: Handle) -> bool {
-        let note = (self.0 ^ (handle & !REASON)).wrapping_sub(NOTES);
+        let note = (self.0 ^ (handle & !REASON)).wrapping_sub(FIRST_NOTE);
         note >> (THREAD_BITS + PLACE_BITS) == 0
     }
 
     #[inline(always)]
     pub fn is_note(self) -> bool {
-        self.0 & REASON >= NOTES
+        self.0 & REASON >= FIRST_NOTE
     }
 
     /// The place of a note.
     #[inline(always)]
     pub fn place(self) -> Place {
-        let note = (self.0 & REASON) - NOTES;
+        let note = (self.0 & REASON) - FIRST_NOTE;
         Place {
             thread: (note >> PLACE_BITS) as u32,
             number: note & PLACE,
@@ -297,7 +296,7 @@ mod tests {
     #[test]
     fn a_link_keeps_its_reason_and_its_high_part() {
         let place = |thread, number| Reason::Note(Place { thread, number });
-        let last = Reason::Tick(NOTES - 1);
+        let last = Reason::Tick(FIRST_NOTE - 1);
         for reason in [
             Reason::Nothing,
             Reason::Tick(1),

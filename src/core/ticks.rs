@@ -18,7 +18,7 @@ pub(crate) const EXACT_BELOW: u64 = 3 << 60;
 const NEAREST: u64 = 1 << 60;
 /// The shortest tick. A link has room for the ticks of a clock whose ticks are this long.
 pub(crate) const SHORTEST_TICK: u64 = 1000;
-const _: () = assert!((1 << 52) + END_OF_TIME / SHORTEST_TICK < super::record::NOTES);
+const _: () = assert!((1 << 52) + END_OF_TIME / SHORTEST_TICK < super::record::FIRST_NOTE);
 /// The longest tick, 2^46 ns: nineteen hours.
 pub(crate) const LONGEST_TICK: u64 = 1 << 46;
 

@@ -109,13 +109,13 @@ const REST: usize = if cfg!(checked) {
 pub(crate) struct Callback {
     /// The timer whose callback the driver runs, or 0.
     pub running: AtomicU64,
-    /// [`NOBODY`] and the number of threads that wait; or 0 in a forked child. So the
+    /// [`NO_WAITER`] and the number of threads that wait; or 0 in a forked child. So the
     /// driver finds both out with one load.
     pub waiters: AtomicU32,
 }
 
 /// No thread waits, and this is no child.
-pub(super) const NOBODY: u32 = 1;
+pub(super) const NO_WAITER: u32 = 1;
 
 #[derive(Default)]
 #[repr(C, align(128))]
@@ -228,7 +228,7 @@ impl Wheel {
         };
         let callback = Callback {
             running: AtomicU64::new(0),
-            waiters: AtomicU32::new(NOBODY),
+            waiters: AtomicU32::new(NO_WAITER),
         };
         // SAFETY: the caller's promise.
         unsafe {

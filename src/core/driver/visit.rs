@@ -35,7 +35,7 @@ use crate::core::state::{high_of, Found, Handle, StateWord, NEVER, STEP};
 use crate::core::ticks::{
     decode_period, last_tick_in, shared_tick, AUTO, BURST, DELAY, END_OF_TIME,
 };
-use crate::core::wheel::{Driver, Wheel, NOBODY};
+use crate::core::wheel::{Driver, Wheel, NO_WAITER};
 use crate::core::{Thread, BATCH};
 use crate::sync::{fence_after_rmw, Ordering};
 
@@ -199,7 +199,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     #[inline(always)]
     pub fn wake_waiters(&self) -> bool {
         // Relaxed: fenced, see above.
-        self.wheel.callback.waiters.load(Ordering::Relaxed) == NOBODY || self.wake()
+        self.wheel.callback.waiters.load(Ordering::Relaxed) == NO_WAITER || self.wake()
     }
 
     #[cold]
