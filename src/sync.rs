@@ -102,7 +102,7 @@ impl<T> Guarded<T> {
         unsafe { self.open_within(false) }
     }
 
-    /// As `open`; also while this thread has it open already, which it says.
+    /// As `open`. `is_open` says whether this thread has it open already.
     ///
     /// # Safety
     /// As for `open`.

@@ -173,7 +173,7 @@ impl Gate {
         fence_after_rmw();
     }
 
-    /// The same where no thread relies on the gate for a tick: in an owned wheel. Without a fence,
+    /// As [`Gate::announce`] in an owned wheel, where no thread relies on a tick. Without a fence,
     /// since the hand goes less than a step.
     #[inline(always)]
     pub fn announce_to_senders(&self, goal: u64) {

@@ -171,7 +171,7 @@ impl Keys {
         Some(lock(&part.0))
     }
 
-    /// As above, also for the first key.
+    /// Locks the part of a hash, also for the first key.
     fn lock_to_set(&self, hash: u64) -> Result<MutexGuard<'_, Table>, Error> {
         if self.parts().is_none() {
             self.make_parts()?;
