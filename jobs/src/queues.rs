@@ -109,7 +109,7 @@ impl Ready {
             };
             let taken = self.take_turn(room, suits, &mut batch);
             if let Some((queue, count)) = taken {
-                limits.started(&queue, count, 1);
+                limits.started(&queue, count, 1, now);
                 queues.push(queue);
             }
             if batch.len() == at_most || batch.first().is_some_and(&is_single) {
@@ -127,7 +127,7 @@ impl Ready {
             let room = limits.starts(queue, now).min(limits.free(queue));
             let room = room.min(at_most - jobs.len());
             if let Some((queue, count)) = self.take_turn(room, |_, _| true, &mut jobs) {
-                limits.started(&queue, count, count);
+                limits.started(&queue, count, count, now);
             }
         }
         jobs
@@ -199,7 +199,8 @@ impl Pace {
     }
 }
 
-/// The limits that are leased to this node. Other queues have none.
+/// The limits that are leased to this node, and the runs that are under way here, also those of queues without
+/// limits: a queue may get a limit while its runs are under way.
 #[derive(Default)]
 pub struct Limits(HashMap<Arc<str>, Limit>);
 
@@ -214,6 +215,20 @@ struct Limit {
 }
 
 impl Limit {
+    fn none(now: Instant) -> Limit {
+        Limit {
+            max_running: None,
+            rate: None,
+            running: 0,
+            tokens: 1.0,
+            refilled: now,
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.max_running.is_some() || self.rate.is_some()
+    }
+
     /// A twentieth of a second's starts at most are saved.
     fn refill(&mut self, now: Instant) {
         if let Some(rate) = self.rate {
@@ -241,22 +256,23 @@ impl Limits {
         let mut kept = HashSet::new();
         for (queue, max_running, rate, rested_s) in limits {
             let queue: Arc<str> = queue.into();
-            let limit = self.0.entry(queue.clone()).or_insert(Limit {
-                max_running: None,
-                rate: None,
-                running: 0,
-                tokens: rate.map_or(1.0, |rate| {
-                    rested_s.map_or(1.0, |s| (s * rate).min((rate / 20.0).max(1.0)))
-                }),
-                refilled: now,
-            });
+            let limit = self.0.entry(queue.clone());
+            let limit = limit.or_insert_with(|| Limit::none(now));
             limit.max_running = max_running.map(|count| usize::try_from(count).unwrap_or(0));
+            if let (None, Some(rate)) = (limit.rate, rate) {
+                limit.tokens = rested_s.map_or(1.0, |s| (s * rate).min((rate / 20.0).max(1.0)));
+                limit.refilled = now;
+            }
             limit.rate = rate;
             kept.insert(queue);
         }
         // The runs that have not ended count if the queue comes back.
-        self.0
-            .retain(|queue, limit| kept.contains(queue) || limit.running > 0);
+        self.0.retain(|queue, limit| {
+            if !kept.contains(queue) {
+                (limit.max_running, limit.rate) = (None, None);
+            }
+            limit.is_there() || limit.running > 0
+        });
     }
 
     /// The queues with a rate, and how many seconds ago each had no start left. Below 0: it has
@@ -269,7 +285,7 @@ impl Limits {
     }
 
     pub fn has(&self, queue: &str) -> bool {
-        self.0.contains_key(queue)
+        self.0.get(queue).is_some_and(Limit::is_there)
     }
 
     /// How many jobs may start now.
@@ -291,16 +307,16 @@ impl Limits {
         self.0.get(queue).map_or(usize::MAX, Limit::free)
     }
 
-    fn started(&mut self, queue: &str, jobs: usize, runs: usize) {
-        if let Some(limit) = self.0.get_mut(queue) {
-            limit.running += runs;
-            if limit.rate.is_some() {
-                limit.tokens -= jobs as f64;
-            }
+    fn started(&mut self, queue: &Arc<str>, jobs: usize, runs: usize, now: Instant) {
+        let limit = self.0.entry(queue.clone());
+        let limit = limit.or_insert_with(|| Limit::none(now));
+        limit.running += runs;
+        if limit.rate.is_some() {
+            limit.tokens -= jobs as f64;
         }
     }
 
-    /// A job that was taken has not started.
+    /// A job that was taken has not started. Its run counts until it is finished.
     pub fn not_started(&mut self, queue: &str) {
         if let Some(limit) = self.0.get_mut(queue) {
             limit.tokens += 1.0;
@@ -313,7 +329,11 @@ impl Limits {
         for queue in queues {
             if let Some(limit) = self.0.get_mut(queue) {
                 limit.running = limit.running.saturating_sub(1);
-                any = true;
+                if limit.is_there() {
+                    any = true;
+                } else if limit.running == 0 {
+                    self.0.remove(queue);
+                }
             }
         }
         any

@@ -122,6 +122,37 @@ fn a_limit_of_a_queue_holds_over_two_nodes_and_the_death_of_one() {
     assert!(db.is("SELECT count(*) = 20 FROM run WHERE key LIKE 's%'"));
 }
 
+/// These runs have begun before the queue had a limit. They count, so their ends let no others begin too early.
+#[test]
+fn runs_from_before_a_limit_count() {
+    let db = database();
+    db.execute(
+        "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE sql AS 'SELECT pg_sleep(2); INSERT INTO run VALUES (key, due, payload)'",
+    );
+    let _node = db.node("one");
+    let schedule = |name: &str| {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('s {name} ' || i, now(), sql => 'nap', queue => 's', alone => true),
+                hwheel.schedule('c {name} ' || i, now(), command => 'sleep 2', queue => 'c')
+                FROM generate_series(1, 2) i"
+        ));
+    };
+    schedule("old");
+    db.wait(
+        "SELECT (SELECT count(*) = 2 FROM hwheel.job WHERE state = 'running')
+            AND (SELECT count(*) = 2 FROM pg_stat_activity
+                WHERE wait_event = 'PgSleep' AND datname = current_database())",
+    );
+    db.execute(
+        "SELECT hwheel.set_queue('s', max_running => 1), hwheel.set_queue('c', max_running => 1)",
+    );
+    schedule("new");
+    db.wait("SELECT count(*) = 8 FROM hwheel.history");
+    db.execute("DELETE FROM hwheel.history WHERE key LIKE '% old %'");
+    assert_eq!((most_at_once(&db, "s"), most_at_once(&db, "c")), (1, 1));
+}
+
 #[test]
 fn a_rate_spaces_the_starts() {
     let db = database();
