@@ -542,12 +542,14 @@ $$;
 -- holder goes on from there.
 CREATE OR REPLACE FUNCTION hwheel._leave5(node_id bigint, paced text[], paced_at timestamptz[])
 RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	UPDATE hwheel.queue q SET holder = NULL, paced_at = p.at
+	SELECT hwheel._leave(node_id);
+	-- The server may still run a function of this node. Then the queue waits for the end of that: see _hold5().
+	UPDATE hwheel.queue q SET paced_at = p.at,
+			holder = (SELECT j.owner FROM hwheel.job j WHERE j.owner = node_id AND j.queue = q.name LIMIT 1)
 		FROM (SELECT l.name, p.at FROM hwheel.queue l
 			LEFT JOIN unnest(_leave5.paced, _leave5.paced_at) AS p (name, at) ON p.name = l.name
 			WHERE l.holder = node_id FOR NO KEY UPDATE OF l SKIP LOCKED) p
 		WHERE q.name = p.name AND p.at IS NOT NULL;
-	SELECT hwheel._leave(node_id);
 $$;
 
 -- What calls of older versions call that are under way during an upgrade.

@@ -1004,6 +1004,24 @@ fn a_node_that_ends_gives_its_jobs_back_at_once() {
     db.none_later_than(3.0);
 }
 
+/// The server runs the function of a node that has left.
+#[test]
+fn a_run_that_outlasts_its_node_counts_until_it_ends() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    db.execute(NAP);
+    let mut a = db.node_with("a", &["--grace", "1"]);
+    db.execute(
+        "SELECT hwheel.set_queue('one', max_running => 1, rate => 10);
+        SELECT hwheel.schedule(key, now(), sql => 'nap', alone => true, queue => 'one')
+            FROM unnest('{first,second}'::text[]) key",
+    );
+    db.wait(NAPS);
+    let _b = db.node("b");
+    assert!(a.end());
+    assert_eq!(most_at_once(&db), 1, "runs at once");
+}
+
 /// The functions of the jobs write to a file system that is full.
 #[test]
 fn a_full_disk_costs_no_attempt_and_no_job() {
