@@ -510,6 +510,12 @@ impl Held {
         self.sql_due.notify_all();
     }
 
+    /// A job that was taken has not started, because somebody has locked it, or because it is early. It uses no
+    /// start of its queue.
+    pub fn not_started(&self, job: &Job) {
+        self.lock().limits.not_started(&job.queue);
+    }
+
     /// The function of a job has run quickly.
     pub fn was_quick(&self, job: &Job) {
         self.lock().were_quick.insert(job.function, true);

@@ -294,10 +294,12 @@ pub fn take_in<'j>(
             "early" => {
                 metrics.early.fetch_add(1, Relaxed);
                 was_early = true;
+                held.not_started(job);
                 again.push(job.clone());
                 continue;
             }
             "busy" => {
+                held.not_started(job);
                 held.arm_later(job.clone(), SHORTLY);
                 continue;
             }

@@ -169,6 +169,7 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
             }
             outcome => {
                 was_early |= outcome == "early";
+                held.not_started(&job);
                 held.arm_later(job, SHORTLY);
             }
         }

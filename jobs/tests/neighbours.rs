@@ -164,6 +164,25 @@ fn a_lease_is_renewed_while_the_table_of_jobs_is_locked() {
     assert!(!node.log().contains("expelled"), "{}", node.log());
 }
 
+/// The locked jobs were due first. The node tries them again and again.
+#[test]
+fn a_locked_job_uses_no_start_of_its_queue() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "BEGIN;
+        SELECT hwheel.set_queue(queue, rate => 0.5) FROM unnest('{s,c}'::text[]) queue;
+        SELECT hwheel.schedule('s' || i, d + i * interval '1 ms', sql => 'note', queue => 's'),
+                hwheel.schedule('c' || i, d + i * interval '1 ms', command => 'true', queue => 'c')
+            FROM (SELECT now() + interval '1.5 s' AS d) x, generate_series(1, 3) i;
+        COMMIT",
+    );
+    db.wait("SELECT count(*) = 6 FROM hwheel.job WHERE state = 'claimed'");
+    let _other =
+        db.client_after("BEGIN; SELECT FROM hwheel.job WHERE key IN ('s1', 'c1') FOR UPDATE");
+    db.wait("SELECT count(*) = 4 FROM hwheel.history");
+}
+
 #[test]
 fn a_notification_of_a_stranger_drops_no_claim_and_costs_few_calls() {
     let db = database();
