@@ -684,6 +684,8 @@ DECLARE
 BEGIN
 	PERFORM pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('jit', 'off', true),
 		pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true),
+		-- Somebody may have locked the table. No function has begun then, and no attempt counts.
+		pg_catalog.set_config('lock_timeout', '500 ms', true),
 		hwheel._no_transaction_timeout();
 	-- Each row is locked when it is its turn, unless a job before it has changed it. The inner
 	-- SELECT runs once, when the first job begins.
@@ -713,12 +715,13 @@ BEGIN
 		started);
 END $$;
 
--- Settles what _fire() has fired, and says why it has not fired the others.
+-- Settles what _fire() has fired, and says why it has not fired the others. If somebody has locked a table,
+-- the whole call fails, and no attempt counts.
 CREATE OR REPLACE FUNCTION hwheel._fired(ids bigint[], fences bigint[], nexts timestamptz[],
 	skips int[], wanted text, places bigint[], outcomes text[], started timestamptz[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET lock_timeout = '500 ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	IF 'later' = ANY (outcomes) OR 'slow' = ANY (outcomes)
@@ -756,7 +759,7 @@ END $$;
 
 -- Stores why a job waits for a server that works.
 CREATE OR REPLACE FUNCTION hwheel._note(id bigint, fence bigint, error text) RETURNS void
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql SET lock_timeout = '500 ms' SET search_path = pg_catalog, pg_temp AS $$
 	UPDATE hwheel.job j SET last_error = _note.error WHERE j.id IN (SELECT m.id FROM hwheel.job m
 		WHERE m.id = _note.id AND m.fence = _note.fence FOR UPDATE SKIP LOCKED);
 $$;

@@ -164,6 +164,31 @@ fn a_lease_is_renewed_while_the_table_of_jobs_is_locked() {
     assert!(!node.log().contains("expelled"), "{}", node.log());
 }
 
+/// The functions of these jobs have not begun, or are rolled back with the call.
+#[test]
+fn a_table_that_is_locked_costs_no_attempt() {
+    let db = database();
+    let _node = db.node_with("one", &["--connections", "1"]);
+    for table in ["job", "history"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('{table}', now() + interval '1.5 s', sql => 'note', timeout => '1 s',
+                max_attempts => 1)"
+        ));
+        db.wait(&format!(
+            "SELECT state = 'claimed' FROM hwheel.job WHERE key = '{table}'"
+        ));
+        let mut other = db.client_after(&format!(
+            "BEGIN; LOCK TABLE hwheel.{table} IN EXCLUSIVE MODE"
+        ));
+        sleep(Duration::from_secs(5));
+        other.run("ROLLBACK");
+        db.wait(&format!(
+            "SELECT state IN ('done', 'dead') FROM hwheel.all_jobs WHERE key = '{table}'"
+        ));
+    }
+    db.all_done_once();
+}
+
 /// The locked jobs were due first. The node tries them again and again.
 #[test]
 fn a_locked_job_uses_no_start_of_its_queue() {
