@@ -1661,6 +1661,7 @@ DECLARE
 	longest  int;
 	model    bigint;
 	begun    text[];
+	written  int;
 	t        hwheel.job;
 	-- Of the first job, or of all. An array may begin with any subscript, and may have any dimensions.
 	first    constant timestamptz := (SELECT d FROM unnest(_schedule_many.due) d LIMIT 1);
@@ -1702,51 +1703,56 @@ BEGIN
 		DELETE FROM hwheel.job j WHERE j.key = ANY (keys) AND j.state IN ('waiting', 'claimed')
 			AND j.id = ANY (ARRAY(SELECT s.id FROM hwheel.stop s));
 	END IF;
-	IF _schedule_many.if_exists = 'replace' OR EXISTS (SELECT FROM hwheel.stop) THEN
-		-- A job whose run is under way becomes the new one when that has ended.
-		WITH under_way AS (
-			-- No join, here and below: see take().
-			SELECT j.id, j.key, w.p, greatest(coalesce(w.d, first), now()) AS d
-			FROM (SELECT * FROM unnest(keys, _schedule_many.due, payloads) AS u (k, d, p) ORDER BY k) w,
-				LATERAL (SELECT j.id, j.key FROM hwheel.job j WHERE j.key = w.k AND j.state = 'running'
-					AND (_schedule_many.if_exists = 'replace' OR hwheel._is_over(j)) FOR UPDATE) j
-		), later AS (
-			UPDATE hwheel.job j SET next = to_jsonb(t) - '{id,key,state,owner,fence,attempts,runs,skipped,created_at,fired_at,finished_at,last_error,losses,paused_due,lease_until,next}'::text[]
-				|| jsonb_build_object('due', u.d, 'occurrence', u.d, 'payload', u.p)
-			FROM under_way u WHERE j.id = u.id RETURNING j.key
+	LOOP
+		IF _schedule_many.if_exists = 'replace' OR EXISTS (SELECT FROM hwheel.stop) THEN
+			-- A job whose run is under way becomes the new one when that has ended.
+			WITH under_way AS (
+				-- No join, here and below: see take().
+				SELECT j.id, j.key, w.p, greatest(coalesce(w.d, first), now()) AS d
+				FROM (SELECT * FROM unnest(keys, _schedule_many.due, payloads) AS u (k, d, p) ORDER BY k) w,
+					LATERAL (SELECT j.id, j.key FROM hwheel.job j WHERE j.key = w.k AND j.state = 'running'
+						AND (_schedule_many.if_exists = 'replace' OR hwheel._is_over(j)) FOR UPDATE) j
+			), later AS (
+				UPDATE hwheel.job j SET next = to_jsonb(t) - '{id,key,state,owner,fence,attempts,runs,skipped,created_at,fired_at,finished_at,last_error,losses,paused_due,lease_until,next}'::text[]
+					|| jsonb_build_object('due', u.d, 'occurrence', u.d, 'payload', u.p)
+				FROM under_way u WHERE j.id = u.id RETURNING j.key
+			)
+			SELECT array_agg(key) INTO begun FROM later;
+		END IF;
+		WITH want AS (
+			SELECT k, p, greatest(coalesce(d, first), now()) AS d
+			FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p)
+			WHERE (k = ANY (begun)) IS NOT true
+		), old AS (
+			SELECT j.id, j.owner, j.fence FROM (SELECT k FROM want ORDER BY k) w,
+				LATERAL (SELECT j.id, j.owner, j.fence FROM hwheel.job j WHERE j.key = w.k
+					AND j.state = 'claimed' AND _schedule_many.if_exists = 'replace' FOR UPDATE) j
+		), revoked AS (
+			SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
 		)
-		SELECT array_agg(key) INTO begun FROM later;
-	END IF;
-	WITH want AS (
-		SELECT k, p, greatest(coalesce(d, first), now()) AS d
-		FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p)
-		WHERE (k = ANY (begun)) IS NOT true
-	), old AS (
-		SELECT j.id, j.owner, j.fence FROM (SELECT k FROM want ORDER BY k) w,
-			LATERAL (SELECT j.id, j.owner, j.fence FROM hwheel.job j WHERE j.key = w.k
-				AND j.state = 'claimed' AND _schedule_many.if_exists = 'replace' FOR UPDATE) j
-	), revoked AS (
-		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
-	)
-	INSERT INTO hwheel.job AS j (key, due, occurrence, missed, grace, kind, target, payload,
-		max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority, tenant)
-	SELECT w.k, w.d, w.d, t.missed, t.grace, t.kind, t.target, w.p,
-		t.max_attempts, t.backoff, t.timeout, t.alone, t.run_as, t.headers, t.traceparent,
-		t.queue, t.priority, t.tenant
-	FROM want w, revoked r WHERE r.n >= 0 ORDER BY w.k
-	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
-		due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
-		paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
-		occurrence = excluded.occurrence, every = NULL, cron = NULL, zone = NULL,
-		missed = excluded.missed, grace = excluded.grace, kind = excluded.kind,
-		target = excluded.target, payload = excluded.payload,
-		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
-		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
-		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
-		priority = excluded.priority, tenant = excluded.tenant, after_keys = NULL, after_key = NULL,
-		tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
-		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
-	WHERE _schedule_many.if_exists = 'replace' AND j.state <> 'running';
+		INSERT INTO hwheel.job AS j (key, due, occurrence, missed, grace, kind, target, payload,
+			max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority, tenant)
+		SELECT w.k, w.d, w.d, t.missed, t.grace, t.kind, t.target, w.p,
+			t.max_attempts, t.backoff, t.timeout, t.alone, t.run_as, t.headers, t.traceparent,
+			t.queue, t.priority, t.tenant
+		FROM want w, revoked r WHERE r.n >= 0 ORDER BY w.k
+		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
+			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
+			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
+			occurrence = excluded.occurrence, every = NULL, cron = NULL, zone = NULL,
+			missed = excluded.missed, grace = excluded.grace, kind = excluded.kind,
+			target = excluded.target, payload = excluded.payload,
+			max_attempts = excluded.max_attempts, backoff = excluded.backoff,
+			timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
+			headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
+			priority = excluded.priority, tenant = excluded.tenant, after_keys = NULL, after_key = NULL,
+			tried = NULL, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
+		WHERE _schedule_many.if_exists = 'replace' AND j.state <> 'running';
+		-- A run that has begun between these statements has kept its job from becoming the new one: look again.
+		GET DIAGNOSTICS written = ROW_COUNT;
+		EXIT WHEN _schedule_many.if_exists = 'keep' OR written + coalesce(cardinality(begun), 0) = count;
+	END LOOP;
 	RETURN count;
 END $$;
 

@@ -6,7 +6,7 @@ use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, GenericClient};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 use support::{database, skip, Database, Sql as _, PROGRAM};
 
@@ -878,6 +878,28 @@ fn many_jobs_are_scheduled_by_one_call() {
         db.number("SELECT hwheel.schedule_many('{}', ARRAY[now()], sql => 'note')"),
         0
     );
+}
+
+/// The run of a job begins while the call waits for the lock of another one.
+#[test]
+fn a_job_that_begins_while_many_are_scheduled_becomes_the_new_one() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute("SELECT hwheel.schedule('z', now(), command => 'sleep 5')");
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'z'");
+    db.execute("SELECT hwheel.schedule('b', now() + interval '1.5 s', command => 'sleep 5')");
+    db.wait("SELECT state = 'claimed' FROM hwheel.job WHERE key = 'b'");
+    let mut other = db.client_after("BEGIN; SELECT FROM hwheel.job WHERE key = 'z' FOR UPDATE");
+    let mut client = db.client();
+    let many = spawn(move || {
+        client.one::<i64>(
+            "SELECT hwheel.schedule_many('{b,z}', ARRAY[now() + interval '1 h'], command => 'true')",
+        )
+    });
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'b'");
+    other.run("ROLLBACK");
+    assert_eq!(many.join().unwrap(), 2);
+    assert!(db.is("SELECT count(*) = 2 AND bool_and(next IS NOT NULL) FROM hwheel.job"));
 }
 
 #[test]
