@@ -1680,7 +1680,8 @@ BEGIN
 		PERFORM hwheel._refuse('a key is there twice');
 	END IF;
 	IF getdatabaseencoding() <> 'UTF8' THEN
-		PERFORM hwheel._check_texts(keys || payloads::text[]);
+		-- Each alone: they may have different dimensions.
+		PERFORM hwheel._check_texts(keys), hwheel._check_texts(payloads::text[]);
 	END IF;
 	SELECT max(octet_length(p::text)) INTO longest FROM unnest(payloads) p;
 	IF longest > maximum THEN

@@ -411,6 +411,21 @@ fn a_text_that_the_database_cannot_store_costs_no_attempt_and_no_other_job() {
     assert_eq!(error("plain"), "exit status 1: no");
 }
 
+/// Such a database looks at the characters of all texts.
+#[test]
+fn arrays_may_have_any_dimensions_in_any_encoding() {
+    let shared = database();
+    let (url, output) = encoded(&shared, "LATIN1");
+    assert!(output.status.success(), "{output:?}");
+    let db = Database {
+        server: shared.server,
+        url,
+    };
+    let sql =
+        "SELECT hwheel.schedule_many('{{a,b},{c,d}}', ARRAY[now()], '{1,2,3,4}', queue => 'q')";
+    assert_eq!(db.number(sql), 4);
+}
+
 /// Not each character of EUC_JP is one of UTF-8, which nodes and workers speak.
 #[test]
 fn a_text_that_no_node_could_read_is_refused() {
