@@ -246,6 +246,11 @@ impl Limit {
 }
 
 impl Limits {
+    fn of(&mut self, queue: &Arc<str>, now: Instant) -> &mut Limit {
+        let limit = self.0.entry(queue.clone());
+        limit.or_insert_with(|| Limit::none(now))
+    }
+
     /// Takes in the limits of all queues that are leased to this node: how many runs at once,
     /// the rate, and how long ago the queue had no start left. None: it never had none.
     pub fn set(
@@ -256,8 +261,7 @@ impl Limits {
         let mut kept = HashSet::new();
         for (queue, max_running, rate, rested_s) in limits {
             let queue: Arc<str> = queue.into();
-            let limit = self.0.entry(queue.clone());
-            let limit = limit.or_insert_with(|| Limit::none(now));
+            let limit = self.of(&queue, now);
             limit.max_running = max_running.map(|count| usize::try_from(count).unwrap_or(0));
             if let (None, Some(rate)) = (limit.rate, rate) {
                 limit.tokens = rested_s.map_or(1.0, |s| (s * rate).min((rate / 20.0).max(1.0)));
@@ -308,8 +312,7 @@ impl Limits {
     }
 
     fn started(&mut self, queue: &Arc<str>, jobs: usize, runs: usize, now: Instant) {
-        let limit = self.0.entry(queue.clone());
-        let limit = limit.or_insert_with(|| Limit::none(now));
+        let limit = self.of(queue, now);
         limit.running += runs;
         if limit.rate.is_some() {
             limit.tokens -= jobs as f64;

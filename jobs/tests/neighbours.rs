@@ -386,15 +386,20 @@ fn encoded(db: &Database, encoding: &str) -> (String, std::process::Output) {
     (url, output)
 }
 
-#[test]
-fn a_text_that_the_database_cannot_store_costs_no_attempt_and_no_other_job() {
+/// Such a database, with the schema.
+fn database_in(encoding: &str) -> Database<'static> {
     let shared = database();
-    let (url, output) = encoded(&shared, "LATIN1");
+    let (url, output) = encoded(&shared, encoding);
     assert!(output.status.success(), "{output:?}");
-    let db = Database {
+    Database {
         server: shared.server,
         url,
-    };
+    }
+}
+
+#[test]
+fn a_text_that_the_database_cannot_store_costs_no_attempt_and_no_other_job() {
+    let db = database_in("LATIN1");
     let _node = db.node("one");
     db.execute(
         r"SELECT hwheel.schedule('euro', now(), command => $$printf '\342\202\254'; exit 1$$, max_attempts => 2, backoff => '50 ms'),
@@ -414,13 +419,7 @@ fn a_text_that_the_database_cannot_store_costs_no_attempt_and_no_other_job() {
 /// Such a database looks at the characters of all texts.
 #[test]
 fn arrays_may_have_any_dimensions_in_any_encoding() {
-    let shared = database();
-    let (url, output) = encoded(&shared, "LATIN1");
-    assert!(output.status.success(), "{output:?}");
-    let db = Database {
-        server: shared.server,
-        url,
-    };
+    let db = database_in("LATIN1");
     let sql =
         "SELECT hwheel.schedule_many('{{a,b},{c,d}}', ARRAY[now()], '{1,2,3,4}', queue => 'q')";
     assert_eq!(db.number(sql), 4);
@@ -429,14 +428,7 @@ fn arrays_may_have_any_dimensions_in_any_encoding() {
 /// Not each character of EUC_JP is one of UTF-8, which nodes and workers speak.
 #[test]
 fn a_text_that_no_node_could_read_is_refused() {
-    let shared = database();
-    let (url, output) = encoded(&shared, "EUC_JP");
-    assert!(output.status.success(), "{output:?}");
-    let db = Database {
-        server: shared.server,
-        url,
-    }
-    .with_functions();
+    let db = database_in("EUC_JP").with_functions();
     let _node = db.node("one");
     let odd = r"convert_from('\xa9a1', 'EUC_JP')";
     for call in [

@@ -114,26 +114,29 @@ impl Wheel {
         })
     }
 
+    /// The right to drive, as a host takes it; `None` if an advance would find nothing to do.
+    #[cfg(checked)]
+    fn drive_if_due(&self, now_ns: u64) -> Result<Option<Drive<'_>>, Error> {
+        let drive = self.drive(0)?;
+        if drive.nothing_due(now_ns) {
+            drive.leave();
+            return Ok(None);
+        }
+        Ok(Some(drive))
+    }
+
     /// Advances as a host does: true if all is done.
     #[cfg(checked)]
     pub fn advance(&self, now_ns: u64, sink: impl Sink) -> Result<bool, Error> {
-        let mut drive = self.drive(0)?;
-        if drive.nothing_due(now_ns) {
-            drive.leave();
-            return Ok(true);
-        }
-        Ok(drive.advance(now_ns, sink))
+        let drive = self.drive_if_due(now_ns)?;
+        Ok(drive.is_none_or(|mut drive| drive.advance(now_ns, sink)))
     }
 
     /// The results of `tell` for the timers that such an advance fires, in their order.
     #[cfg(loom)]
     pub fn told<T>(&self, now_ns: u64, tell: impl FnMut(&Fired) -> T) -> Vec<T> {
-        let mut drive = self.drive(0).unwrap();
-        if drive.nothing_due(now_ns) {
-            drive.leave();
-            return Vec::new();
-        }
-        drive.told(now_ns, tell)
+        let drive = self.drive_if_due(now_ns).unwrap();
+        drive.map_or_else(Vec::new, |mut drive| drive.told(now_ns, tell))
     }
 
     /// Entries in buckets, as of the last sweep or sleep.
