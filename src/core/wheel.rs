@@ -53,8 +53,8 @@ pub(crate) trait Caller {
     fn thread_inside(&self) -> (Thread, bool) {
         (self.thread_at_hand(), false)
     }
-    /// Distinguishes the thread from each other one, also from those that have ended. That
-    /// of a thread without a number owns no wheel.
+    /// The identity of the thread, which no other thread has, not even one that has ended. The
+    /// identity of a thread without a number owns no wheel.
     fn identity(&self) -> u64 {
         self.thread_at_hand().into()
     }
